@@ -6,6 +6,25 @@
     builder.stream("text").flat_map_values(str.split).group_by(lambda k, word: word).count(store="counts")
     print(builder.build().describe())
 
+The public names; ``help(ks.StreamsBuilder)`` documents one, ``python -m pydoc kstreamnb`` all of them:
+
+- Declare: StreamsBuilder; it makes KStream, KTable and GlobalKTable, and these make KGroupedStream, KGroupedTable,
+  CogroupedKStream, TimeWindowedKStream, SessionWindowedKStream, TimeWindowedCogroupedKStream,
+  SessionWindowedCogroupedKStream and BranchedKStream. `build` makes a Topology, or write one node by node.
+- Options: Consumed, Produced, Materialized, Grouped, Joined, StreamJoined, TableJoined, Repartitioned, Suppressed,
+  BufferConfig, EmitStrategy, Branched, Printed, Named
+- Windows: TimeWindows, SlidingWindows, SessionWindows, JoinWindows, UnlimitedWindows
+- Try: Sample, replay, Replay, head, TopologyTestDriver, TopologyDescription, parse_description
+- Run on Spark: run, plan, deploy, adopt, Query
+- Configure: Config, read_config, config_report, Serde, Serdes, FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp,
+  UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor
+- Write processors: Processor, FixedKeyProcessor, ProcessorContext, PunctuationType, Record, FixedKeyRecord,
+  RecordMetadata, Stores, StoreSpec
+- Read results: TopicRecord, TopicPartition, Windowed, Change, ValueAndTimestamp, ValueTimestampHeaders,
+  AggregationWithHeaders, VersionedRecord
+- Handle errors: KStreamError, ErrorContext, ErrorResponse, DeadLetter
+- Packages: errors, kafka, monitoring, samples, simulation, spark, testing, widgets; notebook, course
+
 Names are loaded when they are first used, so importing the package costs little and needs neither Java nor Kafka.
 """
 

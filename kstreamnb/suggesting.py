@@ -14,8 +14,8 @@ class _SuggestingType(type):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name):
-            if name.startswith("_"):
-                return type.__getattribute__(cls, name)
+            if name.startswith("_"):  # of all classes; `help` would list what this returned as the metaclass's own
+                raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'", name=name, obj=cls)
             raise UnknownNameError(cls.__name__, name, dir(cls), _elsewhere(cls, name))
 
 

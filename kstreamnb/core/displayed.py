@@ -19,6 +19,11 @@ class Displayed:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        """Return the first line of its text: a plain prompt and an f-string show it instead of every field."""
+        first, _, more = str(self).partition("\n")
+        return f"<{first}{' …' if more else ''}>"
+
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         mimebundle = hooks.current().mimebundle
         return {"text/plain": repr(self)} if mimebundle is None else mimebundle(self, include, exclude)

@@ -12,6 +12,9 @@ from kstreamnb.core.formatting import ShortText
 
 E = TypeVar("E")
 _FORMULA = re.compile(r"\$|\\(?=[(\[])")
+_CAPTION = 70
+"""Characters of a caption that fit on half a screen: it stays on one line over a narrow table; a longer one wraps."""
+_SHORT, _LONG = "white-space:nowrap", "min-width:24em;overflow-wrap:anywhere"
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
@@ -61,7 +64,8 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Se
         return "".join(f"<{tag}{attributes}>{text}</{tag}>" for attributes, text in texts)
 
     text = "<br>".join(map(escaped, caption))
-    above = f'<caption style="caption-side:top;text-align:left;white-space:nowrap">{text}</caption>' if text else ""
+    wrap = _SHORT if max(map(len, caption), default=0) <= _CAPTION else _LONG
+    above = f'<caption style="caption-side:top;text-align:left;{wrap}">{text}</caption>' if text else ""
     head = cells(header, "th", ' scope="col"')
     lines = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
     return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"

@@ -45,6 +45,17 @@ class Canvas:
         )
 
 
+def fitted(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters, both ends of a longer one: names often differ at the end.
+
+    Example:
+        >>> fitted("registrations-of-the-subsidiary-0", 17)
+        'registra…idiary-0'
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
 def _attributes(given: Mapping[str, object]) -> str:
     return "".join(
         f' {"class" if name == "kind" else name.replace("_", "-")}="{value}"' for name, value in given.items()

@@ -7,12 +7,13 @@ from html import escape
 from kstreamnb.charts import Bars, Charted, Charts, Lines
 from kstreamnb.core.formatting import clean, format_time
 from kstreamnb.display.axes import Scale, number_ticks, time_label, time_ticks
-from kstreamnb.display.canvas import Canvas
+from kstreamnb.display.canvas import Canvas, fitted
 from kstreamnb.display.mime import data_of
 
 _WIDTH, _HEIGHT, _COLUMNS = 410, 158, 2
 _TOP, _FOOT, _SIDE, _NAMES = 26, 30, 14, 104
 _LONGEST = 17  # letters of a name beside its bar
+_TITLE = 68  # letters of a title above its chart
 _MOST_BARS = 8
 _NOTE = 15
 _SHORTEST_MS = 10_000  # one point alone still has an axis
@@ -23,18 +24,19 @@ def to_charts_svg(charts: Charts) -> str:
     canvas, columns = Canvas(), min(_COLUMNS, max(1, len(charts.each)))
     above = 22 + _NOTE * len(charts.notes)
     for number, note in enumerate(charts.notes):
-        canvas.text(6, 32 + _NOTE * number, note)
+        canvas.text(6, 32 + _NOTE * number, fitted(note, 2 * _TITLE))
     for number, chart in enumerate(charts.each):
         row, column = divmod(number, columns)
         left, top = column * _WIDTH, above + row * _HEIGHT
-        canvas.text(left + 6, top + 16, f"{chart.title} ({chart.unit})", font_weight="bold")
+        canvas.text(left + 6, top + 16, fitted(f"{chart.title} ({chart.unit})", _TITLE), font_weight="bold")
         if isinstance(chart, Bars):
             _bars(canvas, chart, left, top)
         else:
             _lines(canvas, chart, left, top)
     rows = -(-len(charts.each) // columns)
     width, height = columns * _WIDTH, above + rows * _HEIGHT + 4
-    canvas.parts.insert(0, f'<text class="ks-head" x="6" y="15">{escape(clean(charts.title))}</text>')
+    title = escape(clean(fitted(charts.title, 2 * _TITLE - 20)))
+    canvas.parts.insert(0, f'<text class="ks-head" x="6" y="15">{title}</text>')
     return canvas.framed("charts", charts.title, "; ".join(map(str, charts.each)), width, height)
 
 
@@ -53,8 +55,7 @@ def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:
         width = round(x(value) - x(0), 1)
         about = f"{name}: {value:,g} {chart.unit}"
         canvas.add("rect", about, kind="ks-bars", x=x(0), y=y + 1.5, width=width, height=round(step - 3, 1))
-        label = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        canvas.text(x(0) - 5, y + step - 3.5, label, text_anchor="end")
+        canvas.text(x(0) - 5, y + step - 3.5, fitted(name, _LONGEST), text_anchor="end")
         canvas.text(x(value) + 4, y + step - 3.5, f"{value:,g}" if value < 1e6 else _short(value))
     if len(shown) < len(chart.rows):
         canvas.text(x(0) - 5, bottom - 3.5, f"and {len(chart.rows) - len(shown):,} more", text_anchor="end")

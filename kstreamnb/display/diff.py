@@ -11,7 +11,7 @@ from kstreamnb.topology.description import DescribedNode, DescribedStore, Topolo
 _GENERATED = re.compile(r"-\d{10}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopologyDiff(Displayed):
     """Names that are only in the second topology, only in the first, or in both but different.
 

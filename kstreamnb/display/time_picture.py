@@ -12,13 +12,13 @@ from kstreamnb.core.formatting import clean, format_interval, format_time, forma
 from kstreamnb.core.record import unwindowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.display.axes import Scale, time_label, time_ticks
-from kstreamnb.display.canvas import Canvas
+from kstreamnb.display.canvas import Canvas, fitted
 from kstreamnb.replays.analysis.time_chart import Lane, Link, TaskTime, TimeChart, TimedRecord, TimeSpan
 
 _WIDTH, _LEFT, _RIGHT = 860, 116, 24
 _ROW, _BAR, _TRACK = 17, 13, 18
 _LETTER = 5.0
-_WORDS_MOST = 40
+_WORDS_MOST, _TITLE = 40, 120
 
 
 def to_time_svg(chart: TimeChart, *, history: bool = False) -> str:
@@ -56,7 +56,7 @@ class _Drawing(Canvas):
             self.y += 24
         self.axis()
         self.legend()
-        self.parts.insert(0, f'<text class="ks-head" x="6" y="14">{escape(clean(chart.title))}</text>')
+        self.parts.insert(0, f'<text class="ks-head" x="6" y="14">{escape(clean(fitted(chart.title, _TITLE)))}</text>')
         return self.framed("time", chart.title, _words(chart), _WIDTH, round(self.y))
 
     def task(self, task: TaskTime, number: int) -> None:
@@ -106,10 +106,7 @@ class _Drawing(Canvas):
         height = _TRACK * len(tracks) + _ROW * (max(rows, default=-1) + 1) + 3
         self.add("rect", kind="ks-lane", x=0, y=self.y, width=_WIDTH, height=height)
         self.grid(self.y, height)
-        label = lane.label if len(lane.label) <= 17 else f"{lane.label[:16]}…"
-        self.text(6, self.y + 13, label)
-        for track in tracks if len(tracks) > 1 else ():
-            self.text(_LEFT - 6, self.y + 13 + _TRACK * track, self.chart.tracks[track][:9], text_anchor="end")
+        self.text(6, self.y + 13, fitted(lane.label, 17))
         top = self.y + _TRACK * len(tracks)
         for row, span in zip(rows, spans, strict=True):
             self.span(span, top + _ROW * row, named=_is_named(lane))

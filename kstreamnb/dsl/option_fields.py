@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
 from typing import Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
 
 import attrs
@@ -155,34 +156,25 @@ class Setting(Generic[T]):
     """A ``with_…(value)`` method: returns a copy of the options with one field replaced."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.__doc__ = f"Return a copy with another ``{name}``."
+        def change(options: O, value: T) -> O:
+            return options.changed(**{name: value})
+
+        self.name, self.method = name, change
+        change.__doc__ = self.__doc__ = f"Return a copy with another ``{name}``."
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.method.__name__ = name
 
     @overload
     def __get__(self, options: None, owner: type) -> Self: ...
     @overload
     def __get__(self, options: O, owner: type) -> Callable[[T], O]: ...
     def __get__(self, options: O | None, owner: type) -> Self | Callable[[T], O]:
-        return self if options is None else lambda value: options.changed(**{self.name: value})
+        return self if options is None else MethodType(self.method, options)
 
     def __call__(self, value: T) -> Never:
         """Raise ConfigError, because options are made first."""
         raise ConfigError(f"with_{self.name}() needs an instance", hint=f"pass it to the class: {self.name}=…")
-
-
-class Switch:
-    """A ``with_…()`` method: returns a copy of the options with one flag set to a fixed value."""
-
-    def __init__(self, name: str, *, to: bool) -> None:
-        self.name, self.to = name, to
-        self.__doc__ = f"Return a copy with ``{name}={to}``."
-
-    @overload
-    def __get__(self, options: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, options: O, owner: type) -> Callable[[], O]: ...
-    def __get__(self, options: O | None, owner: type) -> Self | Callable[[], O]:
-        return self if options is None else lambda: options.changed(**{self.name: self.to})
 
 
 class LogFields(TypedDict):
@@ -206,7 +198,9 @@ class LoggedOptions(Options):
     logged: bool = attrs.field(default=True, kw_only=True, validator=check_flag)
     log_config: Mapping[str, str] = attrs.field(factory=dict, kw_only=True, converter=text_items)
 
-    with_logging_disabled = Switch("logged", to=False)
+    def with_logging_disabled(self) -> Self:
+        """Return a copy with ``logged=False``."""
+        return self.changed(logged=False)
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
         """Return a copy with a changelog topic.

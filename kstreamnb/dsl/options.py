@@ -28,7 +28,6 @@ from kstreamnb.dsl.option_fields import (
     SerdeLike,
     Setting,
     StoreType,
-    Switch,
     TopicOptions,
     check_any_name,
     check_count,
@@ -438,8 +437,6 @@ class Materialized(LoggedOptions):
     with_value_serde = Setting[SerdeLike]("value_serde")
     with_retention = Setting[Duration]("retention")
     with_store_type = Setting[StoreType]("store_type")
-    with_caching_enabled = Switch("cached", to=True)
-    with_caching_disabled = Switch("cached", to=False)
 
     def __attrs_post_init__(self) -> None:
         if self.store is not None and not isinstance(self.store, StoreSpec):
@@ -453,6 +450,14 @@ class Materialized(LoggedOptions):
         if self.retention is not None and duration_ms(self.retention, "retention") < 0:
             fact = f"retention must not be negative, got {self.retention}"
             raise ConfigError(fact, java="Retention must not be negative.")
+
+    def with_caching_enabled(self) -> Self:
+        """Return a copy with ``cached=True``."""
+        return self.changed(cached=True)
+
+    def with_caching_disabled(self) -> Self:
+        """Return a copy with ``cached=False``."""
+        return self.changed(cached=False)
 
     @classmethod
     def as_(cls, store: str | StoreSpec) -> Self:
@@ -514,8 +519,14 @@ class BufferConfig(LoggedOptions):
 
     with_max_records = Setting[int]("records_limit")
     with_max_bytes = Setting[int]("bytes_limit")
-    emit_early_when_full = Switch("emit_early", to=True)
-    shut_down_when_full = Switch("emit_early", to=False)
+
+    def emit_early_when_full(self) -> Self:
+        """Return a copy with ``emit_early=True``."""
+        return self.changed(emit_early=True)
+
+    def shut_down_when_full(self) -> Self:
+        """Return a copy with ``emit_early=False``."""
+        return self.changed(emit_early=False)
 
     def with_no_bound(self) -> Self:
         """Return a copy without limits."""

@@ -1,10 +1,15 @@
-"""Completes ``%ks``, and attributes of streams, tables and builders: operators first, usual next ones before others."""
+"""Completes ``%ks``, and names of the package and its objects: of streams, tables and builders, usual operators first.
+
+Completing runs no code of the user's, declares nothing, and imports only what the text before the last dot names: Jedi
+would load every public name, Spark among them, which takes longer than JupyterLab waits.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -24,6 +29,7 @@ _BEGUN = re.compile(r"\.(?P<begun>\w*)$")
 _MAGIC = re.compile(r"%%?ks ")
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?=\s*\.)")
 _DSL = "kstreamnb.dsl."
+_OPERATORS = (Handle, StreamsBuilder)
 _OTHERS = {"IPCompleter.jedi_matcher", "IPCompleter.python_matcher"}
 """Matchers of IPython that list attributes by name, and would come first."""
 
@@ -53,12 +59,12 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
             completions, begun = [*map(SimpleCompletion, names)], line.rpartition(" ")[2]
             return SimpleMatcherResult(completions=completions, matched_fragment=begun, ordered=True, suppress=True)
         call = _BEGUN.search(line)
-        kind = None if call is None else _kind_before(line[: call.start() + 1], shell.user_ns)
-        if call is None or kind is None:
+        owner = None if call is None else _value_before(line[: call.start() + 1], shell.user_ns)
+        if call is None or owner is None:
             return SimpleMatcherResult(completions=[])
         begun = call["begun"]
-        names = [name for name in operators_first(kind) if name.startswith(begun)]
-        completions = [SimpleCompletion(name, type=_type(kind, name)) for name in names]
+        names = [name for name in _public(owner) if name.startswith(begun)]
+        completions = [SimpleCompletion(name, type=_type(owner, name)) for name in names]
         return SimpleMatcherResult(
             completions=completions, matched_fragment=begun, ordered=True, suppress=_OTHERS if names else False
         )
@@ -66,10 +72,11 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
     return match
 
 
-def _kind_before(text: str, names: Mapping[str, Any]) -> type[Handle | StreamsBuilder] | None:
-    """Return the class of the expression that ends with the last dot of a text; None if it is not a handle or builder.
+def _value_before(text: str, names: Mapping[str, Any]) -> object:
+    """Return what ends with the last dot of a text, if it is the kit's; otherwise None.
 
-    Nothing is called, because a call would declare an operation: the classes of results follow from annotations.
+    Nothing is called, because a call would declare an operation: of the result, only the class of a handle or builder
+    is known, by annotation.
     """
     for start in _START.finditer(text):
         try:
@@ -77,10 +84,26 @@ def _kind_before(text: str, names: Mapping[str, Any]) -> type[Handle | StreamsBu
         except (SyntaxError, ValueError):  # the text has an open bracket: try the next name
             continue
         value = value_of(expression, names)
-        kind = value if isinstance(value, type) else type(value)
-        return kind if issubclass(kind, Handle | StreamsBuilder) else None
+        kind = _kind(value)
+        known = isinstance(value, ModuleType) or issubclass(kind, _OPERATORS) or not isinstance(expression, ast.Call)
+        home = value.__name__ if isinstance(value, ModuleType) else kind.__module__
+        return value if known and home.partition(".")[0] == "kstreamnb" else None
     return None
 
 
-def _type(kind: type, name: str) -> str:
-    return "function" if callable(getattr(kind, name, None)) else "instance"
+def _kind(owner: object) -> type:
+    return owner if isinstance(owner, type) else type(owner)
+
+
+def _public(owner: object) -> list[str]:
+    """Return the public names of a module, class or value."""
+    if issubclass(kind := _kind(owner), _OPERATORS):
+        return operators_first(kind)
+    return [name for name in dir(owner) if not name.startswith("_")]
+
+
+def _type(owner: object, name: str) -> str:
+    """Return what JupyterLab shows beside a name; of a package by its spelling, because looking would import it."""
+    if isinstance(owner, ModuleType):
+        return "class" if name[0].isupper() else "function"
+    return "function" if callable(getattr(_kind(owner), name, None)) else "instance"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import shutil
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython import version_info
 from IPython.display import display
 
+import kstreamnb as ks
 from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
@@ -64,6 +66,7 @@ def load(shell: InteractiveShell) -> None:
         from kstreamnb.notebook.completion import matcher_of
 
         shell.Completer.custom_matchers.append(matcher_of(shell))
+    shell.builtin_trap.auto_builtins["help"] = _Help()
     print("\n".join(filter(None, [_line(), again])))  # noqa: T201 - the line that loading prints, and what to do
 
 
@@ -93,8 +96,19 @@ def unload(shell: InteractiveShell) -> None:
     shell.set_custom_exc((), None)
     matchers = getattr(shell.Completer, "custom_matchers", [])
     matchers[:] = [each for each in matchers if not getattr(each, "matcher_identifier", "").startswith("kstreamnb.")]
+    shell.builtin_trap.auto_builtins.pop("help", None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
+
+
+class _Help(type(help)):  # type: ignore[misc]
+    """Python's ``help`` without the thousands of lines about all public names, which a notebook would show at once."""
+
+    def __call__(self, *things: object, **options: object) -> None:
+        if things in ((ks,), (ks.__name__,)):
+            print(inspect.getdoc(ks))  # noqa: T201 - as Python's own
+        else:
+            super().__call__(*things, **options)
 
 
 def _bar_output(cells: Cells) -> BarOutput | None:

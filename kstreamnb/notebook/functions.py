@@ -46,13 +46,15 @@ def same_functions(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 def value_of(expression: ast.expr, names: Mapping[str, object]) -> object:
     """Return the value of a name or attribute; for a call, the class of its result by annotation; otherwise None.
 
-    Nothing is called, because a call would declare an operation.
+    Nothing is called, because a call would declare an operation; nor is a property of a class of the user's.
     """
     match expression:
         case ast.Name(name):
             return names.get(name)
-        case ast.Attribute(owner, name):
-            return getattr(value_of(owner, names), name, None)
+        case ast.Attribute(of, name):
+            owner = value_of(of, names)
+            is_computed = isinstance(inspect.getattr_static(type(owner), name, None), property)
+            return None if is_computed and _is_users(type(owner)) else getattr(owner, name, None)
         case ast.Call(function):
             called = value_of(function, names)
             if not inspect.isroutine(called):

@@ -38,7 +38,7 @@ class Drop:
     record: TopicRecord | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step(Tabular, Suggesting):
     """One step of a run. ``number`` counts from 1; ``replay.at(number)`` is the state after this step.
 

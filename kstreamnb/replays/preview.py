@@ -20,7 +20,7 @@ from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Preview(FramedTable):
     """The first records at a node.
 

@@ -46,7 +46,7 @@ class PartitionDescription:
     last_ms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SampleDescription(Tabular):
     """The fields of a sample's records, and its partitions.
 

@@ -128,7 +128,7 @@ def _distinct(values: Iterable[object]) -> list[Any]:
     return result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counterexample(Tabular):
     """The smallest sample found that violates a law, with its replay; ``error`` is what the law or the run raised.
 

@@ -33,7 +33,7 @@ class Ability:
         return not self.remedy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis(Tabular):
     """The abilities of this machine."""
 

@@ -53,7 +53,7 @@ class EngineOutcome:
         return Counter((topic, each.partition) for topic, records in self.outputs.items() for each in records)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parity(Tabular):
     """The outputs of the driver and Spark, compared; ``differences`` maps an engine to rows that differ.
 

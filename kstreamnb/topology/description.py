@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import InternalTopic, Node, NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.user_names import bound_variable, short_code
@@ -90,7 +91,7 @@ class DescribedStore:
     settings: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopologyDescription(Displayed):
     """All sub-topologies by id; stores and internal topics are known only for a topology built with kstreamnb.
 
@@ -119,6 +120,11 @@ class TopologyDescription(Displayed):
     internal_topics: tuple[InternalTopic, ...] = field(default=(), compare=False)
     copartitioned: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     name: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        name = f' of "{self.name}"' if self.name else ""
+        nodes, subs = pluralize(len(self.nodes()), "node"), pluralize(len(self.subtopologies), "sub-topology")
+        return f"<description{name}: {nodes} in {subs}>"
 
     def __str__(self) -> str:
         return "Topologies:\n " + "".join(f"  {sub}" for sub in self.subtopologies)

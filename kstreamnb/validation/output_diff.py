@@ -32,7 +32,7 @@ class RowDifference:
     record: TopicRecord
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OutputDiff(Listing[RowDifference]):
     """Differences between the outputs of two runs, by topic and partition; false if there are none."""
 

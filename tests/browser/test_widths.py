@@ -57,3 +57,36 @@ def test_a_display_fits_the_page_or_scrolls(notebook: Notebook, display: str, wi
     notebook.narrow(width)
     assert shown.evaluate(OUT_OF_REACH) == []
     assert notebook.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+LONG = """
+name = "registrations-of-the-european-subsidiary-by-country-and-by-channel"
+long = ks.StreamsBuilder("long")
+long.stream(name).group_by_key().count(store=name + "-counts").to_stream().to(name + "-output")
+sample = ks.Sample.from_text(f"topic | key | value | time\\n{name} | ann | 1 | 2026-01-01T09:05Z")
+run = ks.replay(long.build(), sample)
+"""
+
+
+@pytest.mark.parametrize("display", ["run", "ks.widgets.stepper(run)"])
+def test_a_long_name_above_a_table_wraps(notebook: Notebook, display: str) -> None:
+    """A caption on one line made its table wider than the page, so that columns were out of sight."""
+    notebook.narrow(640)
+    shown = notebook.run(SHOWN, source=LONG + display)
+    captions = shown.locator("caption:visible")
+    expect(captions.first).to_contain_text("registrations-of-the-european-subsidiary")
+    edge = shown.evaluate("output => output.getBoundingClientRect().right")
+    ends = captions.evaluate_all("all => all.map(each => each.getBoundingClientRect().right)")
+    notebook.narrow(1280)
+    assert max(ends) <= edge
+
+
+def test_times_in_the_editor_can_be_read_on_a_narrow_page(notebook: Notebook) -> None:
+    """The table scrolls; its cells were squeezed to half a time."""
+    notebook.narrow(640)
+    shown = notebook.run(SHOWN, source="ks.widgets.edit(builder.sample)")
+    times = shown.locator('input[data-column="time"]')
+    expect(times.first).to_be_visible()
+    cut = times.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth).length")
+    notebook.narrow(1280)
+    assert cut == 0

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -350,28 +351,65 @@ def test_a_topology_that_writes_nothing_says_so(shell: Shell) -> None:
     assert shell.value("lone").build().unwritten == sentence
 
 
+def offered(shell: Shell, text: str) -> list[str]:
+    """Return what Tab offers after a text."""
+    with provisionalcompleter():
+        return [each.text for each in shell.ip.Completer.completions(text, len(text))]
+
+
 @pytest.mark.parametrize("jedi", [True, False])
 def test_operators_are_completed_first(shell: Shell, jedi: bool) -> None:
     """The usual next ones, then the others by name, then attributes; the names of other values as ever."""
     shell.ip.Completer.use_jedi = jedi
-
-    def offered(text: str) -> list[str]:
-        with provisionalcompleter():
-            return [each.text for each in shell.ip.Completer.completions(text, len(text))]
-
-    names = offered("x = words.")
+    names = offered(shell, "x = words.")
     assert ["filter", "map_values", "group_by_key", "join", "to", "filter_not", "flat_map"] == names[:7]
     assert names.index("to_table") < names.index("declaration")
-    assert ["map_values", "map", "merge"] == offered("words.m")
-    assert ["stream", "table", "global_table", "build", "sample"] == offered("builder.")[:5]
-    assert "upper" in offered("split.__name__.up")[0]
+    assert ["map_values", "map", "merge"] == offered(shell, "words.m")
+    assert ["stream", "table", "global_table", "build", "sample"] == offered(shell, "builder.")[:5]
+    assert "upper" in offered(shell, "split.__name__.up")[0]
     declared = len(shell.value("builder").declaration_log.declarations())
-    assert names[:7] == offered('builder.stream("x").')[:7]
-    assert ["map_values", "map", "merge"] == offered("y = f(words.filter(lambda key, value: (key, value.b)).m")
-    assert ["count", "reduce", "aggregate"] == offered("words.group_by_key().")[:3]
+    assert names[:7] == offered(shell, 'builder.stream("x").')[:7]
+    assert ["map_values", "map", "merge"] == offered(shell, "y = f(words.filter(lambda key, value: (key, value.b)).m")
+    assert ["count", "reduce", "aggregate"] == offered(shell, "words.group_by_key().")[:3]
     assert declared == len(shell.value("builder").declaration_log.declarations()), "completing declares nothing"
     shell.run("%unload_ext kstreamnb")
-    assert "filter" not in offered("x = words.")[0]
+    assert "filter" not in offered(shell, "x = words.")[0]
+
+
+def test_completing_names_of_the_package_imports_none_of_them() -> None:
+    """Jedi looks at every name, and so loaded Spark: JupyterLab waits one second, and showed nothing the first time."""
+    code = """
+        import sys
+        from tests.notebook.test_magics import offered
+        from tests.notebook.shells import loaded_shell
+        with loaded_shell() as shell:
+            assert offered(shell, "ks.")[:2] == ["AggregationWithHeaders", "Branched"], offered(shell, "ks.")
+            assert offered(shell, "ks.Ser") == ["Serde", "Serdes"]
+            assert offered(shell, "ks.TimeWindows.of") == ["of", "of_size_and_grace", "of_size_with_no_grace"]
+            assert offered(shell, "ks.testing.assert_") == ["assert_outputs_equal", "assert_topology_equal"]
+        print([name for name in ("pyspark", "confluent_kafka") if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+def test_completing_computes_no_property_of_the_user(shell: Shell) -> None:
+    """Jedi does, but it can be switched off; of the kit's own objects, properties are read."""
+    shell.ip.Completer.use_jedi = False
+    shell.run("class Slow:\n    @property\n    def builder(self): self.seen = True\nslow = Slow()")
+    offered(shell, "slow.builder.st")
+    assert vars(shell.value("slow")) == {}
+
+
+def test_help_about_the_package_is_its_overview(shell: Shell) -> None:
+    """A notebook has no pager: Python's own help would fill it with thousands of lines about every class."""
+    for subject in ("ks", "'kstreamnb'"):
+        told = shell.run(f"help({subject})")
+        assert told.startswith("Kafka Streams for notebooks")
+        assert len(told.splitlines()) < 60
+    assert "Help on method stream in module kstreamnb.dsl.builder" in shell.run("help(builder.stream)")
+    shell.run("%unload_ext kstreamnb")
+    assert "'_sitebuiltins'" in shell.run("type(help).__module__")
 
 
 def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:

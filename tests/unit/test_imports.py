@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import re
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+import kstreamnb as ks
 
 HEAVY = ("pyspark", "pandas", "pyarrow", "confluent_kafka", "IPython", "ipywidgets", "anywidget", "graphviz")
 OPTIONAL = tuple(package for package in HEAVY if package != "graphviz")  # pure Python, a dependency of all
@@ -114,6 +119,27 @@ def test_without_spark_everything_else_can_be_imported_and_has_help() -> None:
             print(error.hint)
     """
     assert python(textwrap.dedent(code)) == 'pip install "kstreamnb[spark]"'
+
+
+def test_the_help_of_the_package_names_everything_public() -> None:
+    """`ks?` and `help(ks)` begin with this text; a name that is missing there would be found by chance only."""
+    named = set(re.findall(r"\w+", ks.__doc__ or ""))
+    assert set(ks.__all__) - named == {"__version__"}
+
+
+def test_the_help_of_a_class_lists_its_own_methods_and_not_those_of_its_metaclass() -> None:
+    """The metaclass once answered for every name with an underscore, so `__init__` was shown as its own."""
+    for kind in (ks.Consumed, ks.StreamsBuilder):
+        text = pydoc.render_doc(kind, renderer=pydoc.plaintext)
+        assert "Methods defined here:" in text
+        assert "inherited from kstreamnb.suggesting._SuggestingType" not in text
+
+
+def test_the_with_methods_of_options_explain_themselves() -> None:
+    """Shift-Tab shows the text of a method of an object: it was empty."""
+    method = ks.Materialized.as_("counts").with_retention
+    assert (method.__name__, method.__doc__) == ("with_retention", "Return a copy with another ``retention``.")
+    assert str(inspect.signature(method)).startswith("(value")
 
 
 def test_a_package_that_is_too_old_is_told_from_one_that_is_absent() -> None:

@@ -60,7 +60,7 @@ function table(caption, header, rows, { mark = null } = {}) {
   const body = rows.map((row, index) =>
     make("tr", { class: mark ? mark(index) : null }, row.map((cell) => make("td", {}, cellText(cell)))));
   return make("table", { class: "ks-table" },
-    caption ? make("caption", {}, caption) : null, make("thead", {}, head), make("tbody", {}, body));
+    caption ? make("caption", { class: caption.length > 50 ? "ks-long" : null }, caption) : null, make("thead", {}, head), make("tbody", {}, body));
 }
 
 const button = (label, act, attributes = {}) =>

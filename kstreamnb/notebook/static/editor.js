@@ -37,6 +37,7 @@ function editor({ root, send, follow }) {
       "aria-label": `${name} of record ${at + 1}`, "aria-invalid": why ? "true" : null, title: why ?? null, spellcheck: "false",
       size: Math.max(name === "value" ? 24 : 6, Math.min(60, line.cells[index].length + 1)) });
     made.addEventListener("focus", () => { row = at; column = index; mark(); });
+    made.style.minWidth = `calc(${Math.min(made.size, 22)}ch + 10px)`;  // a narrow page scrolls the table: a time stays readable
     let sent = line.cells[index];
     made.addEventListener("change", () => {
       if (drawing || made.value === sent) return;  // a browser also calls it a change when rows are replaced while someone types

@@ -11,7 +11,7 @@ function panel({ root, send, follow, model, ends }) {
   const figures = make("dl", { class: "ks-figures" });
   const lines = make("div", { class: "ks-scroll ks-lines", tabindex: "0", role: "region", "aria-label": "charts" });
   const stores = make("div", {}), tasks = make("div", {}), drops = make("div", {}), letters = make("div", {});
-  letters.append(button("Look at dead letters", () => send("look")));
+  letters.append(button("Look at dead letters", () => send("read_letters")));
   const failure = make("div", { class: "ks-failure" });
   root.append(
     make("div", { class: "ks-bar", role: "toolbar", "aria-label": "deployment" }, title, state,

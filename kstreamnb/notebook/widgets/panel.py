@@ -110,13 +110,13 @@ class DeployPanel(FactsWidget):
         """Count the rows of every store by reading them."""
         self._rows = {name: sum(1 for _ in self.query.store(name).all()) for name in self.query.stores}
 
-    def look(self) -> None:
+    def read_letters(self) -> None:
         """Read the last dead letters: key, value, and the error that each carries in its headers."""
         topic = self.query.deployment.application.config.dead_letter_topic
         if topic is not None:
             self._letters = _last_letters(self.query.control.source, topic)
 
-    commands: ClassVar = named(refresh, stop, restart, count, look)
+    commands: ClassVar = named(refresh, stop, restart, count, read_letters)
 
     def _title(self, node: str) -> str:
         """Return a node's title in the graph; its name if it is not in the graph."""

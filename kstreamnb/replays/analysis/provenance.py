@@ -25,7 +25,7 @@ from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Provenance(Listing[TopicRecord]):
     """The input records that contributed to an output record, in the order in which they were consumed."""
 

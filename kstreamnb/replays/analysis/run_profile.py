@@ -37,7 +37,7 @@ class StoreCost(NamedTuple):
     writes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunProfile(Tabular):
     """The cost of a run by node and store; the graph explorer paints it as a heat map."""
 

@@ -20,7 +20,7 @@ from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoreTable(Listing[StoredRow], Framed):
     """Rows of a store over all its partitions: ``table[key]``, or iterate over the rows."""
 

@@ -29,7 +29,7 @@ class RowChange:
     new: object
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StateDiff(Listing[RowChange]):
     """Row changes by store, task and key; ``stream_time`` maps tasks whose time advanced to (before, after) in ms."""
 

@@ -134,7 +134,7 @@ class TaskTime:
         return TaskTime(self.task, tuple(lane.until(step) for lane in self.lanes), times)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TimeChart(Tabular):
     """A run over event time, as a picture, a table and text.
 

@@ -15,7 +15,7 @@ from kstreamnb.topology.nodes import ProcessorNode
 _SHOWN = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation(Displayed):
     """One answer.
 

@@ -63,7 +63,7 @@ class PlannedLevel:
     shuffled: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeploymentPlan(Displayed):
     """A plan of what `deploy` starts; printing it shows everything.
 

@@ -33,7 +33,7 @@ class StateDifference:
     against: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StateCheck(Listing[StateDifference]):
     """Differences between stores and their changelogs or input; false if there are none."""
 

@@ -54,7 +54,7 @@ class KeyDifference:
         return "history" if _multiset(self.usual) != _multiset(self.other) else "order"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Race(Tabular):
     """A processing order of few records that gives another result.
 
@@ -94,7 +94,7 @@ class Race(Tabular):
             yield f"{_FEW} of {len(self.moves):,} moves are shown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RaceReport(Tabular):
     """Results of a sample in many orders; false if they are all equal.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 from kstreamnb import Sample
@@ -47,3 +48,15 @@ def test_a_sample_draws_lateness_keys_and_partitions() -> None:
         "by partition (bytes): partition 0 6, partition 1 3",
     ]
     assert charts.notes[2] == "grace 2m keeps 99.9% of the records"
+
+
+def test_names_that_differ_at_their_end_stay_apart_and_titles_stay_inside_their_chart() -> None:
+    """Names were cut at their end, so that all bars had the same; a long title ran into the chart beside it."""
+    rows = (("registrations-0001", 3), ("registrations-0002", 4))
+    drawn = to_charts_svg(Charts("t" * 300, (Bars("by key: " + "x" * 90, "records", rows),), ("n" * 300,)))
+    labels = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", drawn) if text.startswith("regist")]
+    assert labels == ["registra…ons-0001", "registra…ons-0002"]
+    (title,) = re.findall(r"<text[^>]*>(by key[^<]*)<", drawn)
+    assert title.endswith("x (records)")
+    assert len(title) <= 68
+    assert max(map(len, re.findall(r"<text[^>]*>([^<]*)<", drawn))) <= 136

@@ -77,3 +77,19 @@ def test_of_a_long_partition_the_last_records_are_drawn() -> None:
 def test_a_group_without_partitions_is_a_table() -> None:
     """Nothing to draw."""
     assert "<svg" not in mimebundle(ks.simulation.Log())["text/html"]
+
+
+def test_long_names_and_marks_at_the_end_stay_inside_the_picture() -> None:
+    """Names once ran into the records, and "high watermark, end 40" was cut off at the right edge."""
+    log = ks.simulation.Log()
+    topic = "registrations-of-the-european-subsidiary"
+    log.create_topic(topic)
+    for number in range(40):
+        log.append(topic, "key", number, at=number)
+    drawn = picture(log)
+    name, *_ = drawn.findall(f"{SVG}text")
+    first = float(drawn.findall(f"{SVG}rect")[1].get("x") or 0)
+    assert "".join(name.itertext()) == f"{topic}-0"
+    assert 6 + 5 * len(topic) < first
+    mark = next(each for each in drawn.findall(f"{SVG}text") if "high watermark" in "".join(each.itertext()))
+    assert float(mark.get("x") or 0) + 5 * len("high watermark, end 40") < float(drawn.get("width") or 0)

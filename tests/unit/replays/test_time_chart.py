@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from xml.etree import ElementTree
 
@@ -235,6 +236,24 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
     assert "window [0, 10000), records at 1000, 8000 and 9000" in (root.findtext("s:desc", namespaces=names) or "")
     assert len(root.findall(".//s:path[@class='ks-late']", names)) == 2 * 2 + 1  # by arrival, in lanes, in the legend
     assert svg == by_windows(TUMBLING).to_svg()
+
+
+def test_long_names_do_not_overlap_in_the_picture() -> None:
+    """The name of a join's input was written over the end of a long key; both inputs are in the legend."""
+    builder = ks.StreamsBuilder("views")
+    within = ks.JoinWindows.of_time_difference_with_no_grace("5ms")
+    clicks = builder.stream("clicks-of-registered-customers")
+    builder.stream("impressions-of-adverts").join(clicks, lambda one, two: [one, two], within).to("out")
+    topics = ("clicks-of-registered-customers", "impressions-of-adverts")
+    rows = [(topic, 0, 0, 5, "customer-0001-of-the-north", 1) for topic in topics]
+    drawn = ks.replay(builder.build(), ks.Sample.from_records(rows)).timeline().to_svg()
+    starts: dict[str, list[str]] = {}
+    for x, y, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)<', drawn):
+        if float(x) <= 116:
+            starts.setdefault(y, []).append(text)
+    assert ["&quot;custome…e-north&quot;"] in starts.values()
+    assert all(len(texts) == 1 for texts in starts.values())
+    assert all(f">{topic}<" in drawn for topic in topics)
 
 
 def test_a_hostile_key_stays_text_in_the_picture() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 
 import kstreamnb as ks
+from kstreamnb.notebook.widgets.base import FactsWidget
+from kstreamnb.notebook.widgets.graphs import GraphWidget
 from tests.notebook.shells import loaded_shell
 
 STATIC = Path(ks.__file__).parent / "notebook" / "static"
@@ -476,3 +479,24 @@ def test_a_widget_is_made_with_its_facts(kind: str, monkeypatch: pytest.MonkeyPa
     assert [own.get(name) for name in ("svg", "graph", "timeline")] == [
         getattr(widget, name, None) for name in ("svg", "graph", "timeline")
     ]
+
+
+def test_no_command_of_a_page_replaces_a_method_that_every_widget_has() -> None:
+    """The panel's "look" once did: each cell that ran read the dead letters, and the panel never became stale."""
+    for module in ("browser", "editor", "explorer", "panel", "question", "stepper"):
+        importlib.import_module(f"kstreamnb.notebook.widgets.{module}")
+    kinds = [*FactsWidget.__subclasses__(), *GraphWidget.__subclasses__()]
+    assert len(kinds) >= 6
+    for kind in kinds:
+        assert set(kind.commands) & set(dir(FactsWidget)) == set(), kind
+
+
+def test_a_panel_says_that_the_notebook_has_changed_what_is_deployed(tmp_path: Path) -> None:
+    """After any cell, as every widget does."""
+    with loaded_shell() as shell:
+        shell.run("from tests.unit.spark.query.streams import query_without_spark\nfrom pathlib import Path", "load")
+        shell.run(f"query = query_without_spark(Path({str(tmp_path)!r}))", "deploy")
+        shell.run("panel = ks.widgets.panel(query)", "panel")
+        assert shell.value("panel").notice == ""
+        shell.run("pass", "deploy")
+        assert shell.value("panel").notice.startswith("the deployed topology was built before")
