@@ -1,4 +1,4 @@
-"""Tests of many cases that each take less time than pytest needs for a test of its own."""
+"""Tests of many cases, each of which takes less time than pytest itself needs for a test."""
 
 from __future__ import annotations
 
