@@ -5,8 +5,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Importing nbval takes three seconds in every process, and only the runs of notebooks that tests start need it.
-PYTEST := $(BIN)/python -m pytest -p no:nbval
+# Importing nbval takes three seconds in every process, and only the runs of notebooks that tests start need it; no test
+# needs anyio.
+PYTEST := $(BIN)/python -m pytest -p no:nbval -p no:anyio
 
 export PYTHONHASHSEED ?= 0
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)

@@ -101,11 +101,27 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
-    """Look for examples in helpers, not in files of tests: searching every file takes each worker seconds."""
-    found = yield
-    return [each for each in found if not (isinstance(each, DoctestModule) and file_path.name.startswith("test_"))]
+class _Examples:
+    """Looks for examples only in modules that have some, and not in files of tests: a search of all takes each worker a
+    second.
+
+    A plugin, because hooks of this file are called for files of its folder only.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, Any, Any]:
+        found = yield
+        return [each for each in found if not isinstance(each, DoctestModule) or _has_examples(file_path)]
+
+
+def _has_examples(path: Path) -> bool:
+    # A package shows the classes of its modules as its own.
+    paths = path.parent.glob("*.py") if path.name == "__init__.py" else [path]
+    return not path.name.startswith("test_") and any(b">>> " in each.read_bytes() for each in paths)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Examples())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -108,7 +108,8 @@ def temperature_topics() -> Sample:
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
     with gzip.open(_FILES / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+        header, *rows = csv.reader(file)
+    return (dict(zip(header, row, strict=True)) for row in rows)
 
 
 def _numbers(row: Mapping[str, str], fields: tuple[str, ...]) -> dict[str, object]:

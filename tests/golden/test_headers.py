@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from tests.cases import for_every
 from tests.golden.dump import dump_stores
 from tests.golden.evaluate import build, start
 from tests.golden.run import load
@@ -49,7 +48,7 @@ def _headers(row: list[Any]) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, _data(text)) for name, text in row)
 
 
-@pytest.mark.parametrize("vector", RESTORED, ids=lambda vector: vector["name"])
+@for_every(RESTORED, lambda vector: vector["name"])
 def test_a_changelog_of_kafka_streams_restores_rows_with_their_headers(vector: dict[str, Any]) -> None:
     """Keys, values, times and headers are those that Java's store had."""
     spec, answer = vector["spec"], vector["answer"]

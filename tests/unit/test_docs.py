@@ -15,6 +15,7 @@ import pytest
 
 from kstreamnb.cli import main
 from tests import howto
+from tests.cases import for_every
 from tests.unit.java_names import PAGE, page
 from tests.unit.public_names import public_names
 
@@ -75,12 +76,10 @@ def written_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("document", "command"), written_commands(), ids=lambda part: part if isinstance(part, str) else part[0]
-)
-def test_every_command_of_a_page_exists_with_its_options(document: str, command: list[str]) -> None:
+@for_every(written_commands())
+def test_every_command_of_a_page_exists_with_its_options(written: tuple[str, list[str]]) -> None:
     """The kit's command line parses its commands; targets and extras are looked up; others have separate tests."""
-    tool, *arguments = command
+    document, [tool, *arguments] = written
     if tool == "kstreamnb":
         group = main.make_context("kstreamnb", list(arguments), resilient_parsing=True)
         name, found, rest = main.resolve_command(group, list(arguments))

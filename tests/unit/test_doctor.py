@@ -23,12 +23,15 @@ def ability(name: str) -> Ability:
     return next(each for each in diagnose().abilities if each.name == name)
 
 
-def fake_java(folder: Path, line: str) -> str:
-    """A program named java that prints a version; returns the folder for the PATH."""
-    program = folder / "java"
-    program.write_text(f"#!/bin/sh\necho '{line}' >&2\n")
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program named java, the first on the PATH, that prints the version of Java 17 without starting a JVM."""
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return str(folder)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    return program
 
 
 def test_the_driver_needs_nothing() -> None:
@@ -44,10 +47,9 @@ def test_the_driver_needs_nothing() -> None:
         ('java version "1.8.0_292"', False),
     ],
 )
-def test_java_is_ready_from_17_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, ready: bool) -> None:
+def test_java_is_ready_from_17_on(java: Path, line: str, ready: bool) -> None:
     """An older Java is detected and refused, with the version to install."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", fake_java(tmp_path, line) + os.pathsep + os.environ["PATH"])
+    java.write_text(f"#!/bin/sh\necho '{line}' >&2\n")
     assert ability("java").ready is ready
     assert ("install a Java runtime, 17 or later" in ability("java").remedy) is not ready
 
@@ -88,6 +90,7 @@ PACKAGES = [
 ]
 
 
+@pytest.mark.usefixtures("java")
 @pytest.mark.parametrize(("extra", "package"), PACKAGES)
 def test_every_package_of_every_extra_is_looked_for(extra: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing one is named in the row of its extra, with the command that installs it."""

@@ -14,6 +14,7 @@ import kstreamnb as ks
 from kstreamnb.errors import ConfigError, ProcessingError, UnknownNameError
 from kstreamnb.hints import explaining, for_python
 from kstreamnb.suggesting import Suggesting
+from tests.cases import for_every
 from tests.unit.test_completeness import METHODS
 
 SPELT = [
@@ -26,9 +27,10 @@ SPELT = [
 """Our class, Java's name of a method, and ours; for every class that suggests names."""
 
 
-@pytest.mark.parametrize(("kind", "java", "ours"), SPELT, ids=[f"{kind.__name__}.{java}" for kind, java, _ in SPELT])
-def test_a_name_in_javas_spelling_is_answered_with_ours(kind: Any, java: str, ours: str) -> None:
+@for_every(SPELT)
+def test_a_name_in_javas_spelling_is_answered_with_ours(case: tuple[type, str, str]) -> None:
     """The list of all of Java's names is that of the completeness test."""
+    kind, java, ours = case
     with pytest.raises(UnknownNameError, match=f'has no "{java}"') as caught:
         getattr(kind, java)
     assert caught.value.__notes__[:-1] == [f'Hint: did you mean "{ours}"?']

@@ -99,32 +99,36 @@ def own_lines(function: ast.FunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def docstring_lines(tree: ast.AST) -> int:
+def docstring_lines(nodes: list[ast.AST]) -> int:
     """Count the lines of all docstrings of a module: every argument has its sentence there."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    documented = [node for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node) is not None]
+    documented = [node for node in nodes if isinstance(node, kinds) and ast.get_docstring(node) is not None]
     return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in documented)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_modules_fit_their_size_and_say_what_they_are_for(package: str) -> None:
+@pytest.fixture(scope="module")
+def modules(request: pytest.FixtureRequest) -> dict[Path, list[ast.AST]]:
+    """The modules of a package, with all nodes of each; parsed once, because pytest groups the tests of a package."""
+    return {path: list(ast.walk(ast.parse(path.read_text()))) for path in PACKAGES[request.param]}
+
+
+@pytest.mark.parametrize("modules", PACKAGES, indirect=True, scope="module")
+def test_modules_fit_their_size_and_say_what_they_are_for(modules: dict[Path, list[ast.AST]]) -> None:
     """Modules are short and begin with a docstring."""
     found = []
-    for path in PACKAGES[package]:
-        text = path.read_text()
-        tree = ast.parse(text)
-        if (lines := len(text.splitlines()) - docstring_lines(tree)) > MODULE_LINES:
+    for path, nodes in modules.items():
+        if (lines := len(path.read_text().splitlines()) - docstring_lines(nodes)) > MODULE_LINES:
             found.append(f"{name_of(path)}: {lines} lines")
-        if not ast.get_docstring(tree):
+        if not ast.get_docstring(nodes[0]):  # type: ignore[arg-type]
             found.append(f"{name_of(path)}: no docstring")
     assert found == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_functions_fit_on_a_screen_and_classes_stay_small(package: str) -> None:
+@pytest.mark.parametrize("modules", PACKAGES, indirect=True, scope="module")
+def test_functions_fit_on_a_screen_and_classes_stay_small(modules: dict[Path, list[ast.AST]]) -> None:
     """No function is longer than a screen, no class has more than a dozen public methods."""
     found = []
-    for path, node in ((each, node) for each in PACKAGES[package] for node in ast.walk(ast.parse(each.read_text()))):
+    for path, node in ((path, node) for path, nodes in modules.items() for node in nodes):
         if isinstance(node, ast.FunctionDef) and own_lines(node) > FUNCTION_LINES:
             found.append(f"{name_of(path)}: {node.name}: {own_lines(node)} lines")
         if isinstance(node, ast.ClassDef) and node.name not in FRONTS:
@@ -134,16 +138,16 @@ def test_functions_fit_on_a_screen_and_classes_stay_small(package: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("package", [*SPINE, *BESIDE])
-def test_the_spine_reads_no_clock_and_no_chance(package: str) -> None:
+@pytest.mark.parametrize("modules", [*SPINE, *BESIDE], indirect=True, scope="module")
+def test_the_spine_reads_no_clock_and_no_chance(modules: dict[Path, list[ast.AST]]) -> None:
     """Time, order and identity are inputs: no clock, randomness, builtin hash or set order."""
-    assert [each for path in PACKAGES[package] for each in unrepeatable(path)] == []
+    assert [f"{name_of(path)}: {each}" for path, nodes in modules.items() for each in unrepeatable(nodes)] == []
 
 
-def unrepeatable(path: Path) -> list[str]:
+def unrepeatable(nodes: list[ast.AST]) -> list[str]:
     """Return the lines of a module that read a clock, randomness, the builtin hash or the order of a set."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
             found.append(f"line {node.lineno}: {ast.unparse(node.func)}()")
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Random" and not node.args:
@@ -159,7 +163,7 @@ def unrepeatable(path: Path) -> list[str]:
             )
             if is_set:
                 found.append(f"line {source.lineno}: iterates over a set")
-    return [f"{name_of(path)}: {each}" for each in found]
+    return found
 
 
 def test_no_module_is_unfinished() -> None:

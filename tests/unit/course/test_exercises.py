@@ -10,6 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.course.content import chapters, exercises
+from kstreamnb.course.exercises import Verdict
 from tests.unit.course.answers import ANSWERS, NAMES
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
@@ -30,38 +31,30 @@ def test_every_exercise_has_answers_here() -> None:
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_the_solution_of_an_exercise_is_right(name: str) -> None:
-    """The code folded below the hints runs as it is."""
-    verdict = ks.course.check(name, answer_in(ks.course.solution(name)))
-    assert verdict, verdict.sentence
-    assert verdict.sentence.startswith("Right: ")
-
-
-@pytest.mark.parametrize(
-    ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].right))]
-)
-def test_a_right_variant_is_accepted(name: str, number: int) -> None:
-    """Another spelling of the same answer."""
-    verdict = ks.course.check(name, ANSWERS[name].right[number])
-    assert verdict, verdict.sentence
-
-
-@pytest.mark.parametrize(
-    ("name", "number"), [(name, number) for name in EXERCISES for number in range(len(ANSWERS[name].wrong))]
-)
-def test_a_wrong_answer_is_refused_with_a_reason(name: str, number: int) -> None:
-    """Each is a complete sentence that does not reveal the solution."""
-    verdict = ks.course.check(name, ANSWERS[name].wrong[number])
-    assert not verdict
-    assert len(verdict.reason.split()) > 4
-    assert verdict.reason.endswith((".", "?", "…"))
-    assert verdict.exercise.solution not in verdict.reason
+def test_the_solution_of_an_exercise_and_its_variants_are_right(name: str) -> None:
+    """The code folded below the hints runs as it is; a variant is another spelling of the same answer."""
+    answers = [answer_in(ks.course.solution(name)), *ANSWERS[name].right]
+    sentences = {number: ks.course.check(name, answer).sentence for number, answer in enumerate(answers)}
+    assert {number: each for number, each in sentences.items() if not each.startswith("Right: ")} == {}
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_an_exercise_without_an_answer_says_what_to_do(name: str) -> None:
+def test_wrong_answers_are_refused_with_a_reason(name: str) -> None:
+    """Each is a complete sentence that does not reveal the solution."""
+    verdicts = {number: ks.course.check(name, answer) for number, answer in enumerate(ANSWERS[name].wrong)}
+    assert {number: verdict.sentence for number, verdict in verdicts.items() if not is_refused(verdict)} == {}
+
+
+def is_refused(verdict: Verdict) -> bool:
+    """Return whether an answer is refused with a complete sentence that does not reveal the solution."""
+    is_sentence = len(verdict.reason.split()) > 4 and verdict.reason.endswith((".", "?", "…"))
+    return not verdict and is_sentence and verdict.exercise.solution not in verdict.reason
+
+
+def test_an_exercise_without_an_answer_says_what_to_do() -> None:
     """The dots of a new notebook are not rejected for an unrelated reason."""
-    assert "replace the three dots by your answer" in ks.course.check(name, ...).reason
+    reasons = {name: ks.course.check(name, ...).reason for name in EXERCISES}
+    assert {name: each for name, each in reasons.items() if "replace the three dots by your answer" not in each} == {}
 
 
 def test_a_verdict_folds_hints_in_steps_and_then_the_solution() -> None:

@@ -10,6 +10,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.course.content import Question, chapters, questions
 from kstreamnb.course.predictions import Comparison, Prediction
+from tests.cases import for_every
 
 QUESTIONS = {name: question for chapter in chapters() for name, question in questions(chapter).items()}
 TABLE = Question("test.table", "Which?", "Because.", rows=("a", "b"))
@@ -94,10 +95,9 @@ def test_a_table_is_compared_row_by_row() -> None:
     assert "b | 3   | 2" in repr(wrong)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_and_its_explanation_are_sentences(name: str) -> None:
+@for_every(QUESTIONS.values(), lambda question: question.name)
+def test_a_question_and_its_explanation_are_sentences(question: Question) -> None:
     """Every option that may be ignored exists."""
-    question = QUESTIONS[name]
     assert question.text.endswith("?")
     assert question.because.endswith(".")
     assert all(text.endswith((".", "?")) for text in question.overlooked.values())

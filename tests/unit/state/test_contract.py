@@ -11,6 +11,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import SerdeError, StateError
 from kstreamnb.state import make_store
+from tests.cases import for_every
 from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
 
 KEY_VALUE = implementations("key_value", "timestamped_key_value")
@@ -18,10 +19,10 @@ WINDOW = [spec for spec in implementations("window", "timestamped_window") if no
 SESSION = implementations("session")
 ALL = implementations(*KINDS)
 
-on_key_values = pytest.mark.parametrize("spec", KEY_VALUE, ids=title)
-on_windows = pytest.mark.parametrize("spec", WINDOW, ids=title)
-on_sessions = pytest.mark.parametrize("spec", SESSION, ids=title)
-on_all = pytest.mark.parametrize("spec", ALL, ids=title)
+on_key_values = for_every(KEY_VALUE, title)
+on_windows = for_every(WINDOW, title)
+on_sessions = for_every(SESSION, title)
+on_all = for_every(ALL, title)
 
 
 def made(spec: StoreSpec) -> Any:
@@ -274,7 +275,7 @@ def test_an_unlogged_store_keeps_no_changelog(spec: StoreSpec) -> None:
     assert store.changes is None
 
 
-@pytest.mark.parametrize("spec", implementations("timestamped_key_value", "timestamped_window"), ids=title)
+@for_every(implementations("timestamped_key_value", "timestamped_window"), title)
 def test_users_get_rows_with_names(spec: StoreSpec) -> None:
     """In a user's processor a row has a value and a timestamp."""
     store = made(spec)
