@@ -23,7 +23,7 @@ class TimestampExtractor(Protocol):
 
         Args:
             record: the record, with the timestamp that Kafka stores.
-            partition_time_ms: the greatest time so far in the record's partition, -1 before the first.
+            partition_time_ms: the highest time so far in the record's partition, -1 before the first.
         """
 
 
@@ -44,7 +44,7 @@ class FailOnInvalidTimestamp:
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
 
         Raises: ProcessingError for a negative timestamp.
         """
@@ -75,7 +75,7 @@ class LogAndSkipOnInvalidTimestamp:
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
         """
         return record.timestamp
 
@@ -90,11 +90,11 @@ class UsePartitionTimeOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """Return the record's timestamp, or the greatest one before it.
+        """Return the record's timestamp, or the last key before it.
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
                 first.
 
         Raises: ProcessingError for a negative timestamp of the first record of a partition.
@@ -138,7 +138,7 @@ class WallclockTimestampExtractor:
 
         Args:
             record: the record as it was read; its own timestamp is not used.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
 
         Raises: ConfigError if the extractor has no clock; engines hand in theirs.
         """

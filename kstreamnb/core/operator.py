@@ -90,7 +90,7 @@ class BindContext(Protocol):
         """
 
     def stream_time_ms(self) -> int:
-        """Return the stream time of the task: the greatest timestamp so far, -1 before the first record."""
+        """Return the stream time of the task: the highest timestamp so far, -1 before the first record."""
 
     def wall_clock_ms(self) -> int:
         """Return the time of the engine's wall clock (ms)."""

@@ -133,7 +133,7 @@ class JsonSerde(Serde):
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif type(value) not in _SCALARS:
-            raise TypeError("it is of another type")
+            raise TypeError("it has a different type")
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()
@@ -460,6 +460,6 @@ def serde_named(name: str) -> Serde:
         return (TimeWindowedSerde if inner[2] == "time" else SessionWindowedSerde)(serde_named(inner[1]))
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
-        detail = f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
+        detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED))
     return _NAMED[word]

@@ -51,7 +51,7 @@ class StoreSpec(NamesSerdes):
         retain_duplicates: keep several rows with the same key and window start, as stream joins need. Default: False.
         history_ms: how long old versions of a versioned store are kept, in milliseconds of stream time. Default: None.
         segment_ms: length of a segment, which expires as a whole, in milliseconds. Default: computed as Kafka does.
-        max_entries: greatest number of rows by key, of which the least recently used goes. Default: None, no limit,
+        max_entries: maximum number of rows by key, of which the least recently used goes. Default: None, no limit,
             except for an ``lru`` store.
         persistent: follow the expiry rules of RocksDB stores, not those of in-memory stores. Default: True.
         logged: write every change to a changelog topic. Default: True.
@@ -236,7 +236,7 @@ class Stores(Suggesting):
 
         Args:
             name: name of the store.
-            max_entries: greatest number of rows; a further one evicts the least recently used.
+            max_entries: maximum number of rows; a further one evicts the least recently used.
             options: options of every store. Default: logged and not cached.
 
         Raises: ConfigError when ``max_entries`` is negative.

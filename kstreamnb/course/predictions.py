@@ -142,7 +142,7 @@ class Comparison(HasForms):
 
 
 def predict(name: str, answer: object = None) -> Prediction:
-    """Ask a question of the course before its run.
+    """Ask a question of the course before you run its code.
 
     In a notebook with widgets the question is a form; elsewhere the answer is the second argument. The answer is kept
     until the kernel stops, so that `compare` can explain the difference.

@@ -76,7 +76,7 @@ class Box:
 
     @property
     def heat(self) -> int:
-        """The greatest cost of its items, from 0 to 5."""
+        """The highest cost of its items, from 0 to 5."""
         return max((item.heat for item in self.items), default=0)
 
 

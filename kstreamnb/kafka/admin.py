@@ -279,7 +279,7 @@ class Admin:
         return {each: answer.offset for each, answer in stable.items() if answer.offset < ends[each].offset}
 
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
-        """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
+        """Return the highest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
 
         Args:
             topics: names of the topics.

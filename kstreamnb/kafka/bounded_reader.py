@@ -143,7 +143,7 @@ class BoundedReader:
         return self._last_end[0]
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
-        """Return the least timestamp among the first records of the partitions."""
+        """Return the lowest timestamp among the first records of the partitions."""
         waiting = {(each.topic, each.partition): each.start for each in pieces_between(start, end)}
         first = first_messages(self.servers, waiting, _PATIENCE_S)
         return max(0, min((message.timestamp()[1] for message in first.values()), default=0))

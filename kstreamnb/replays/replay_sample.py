@@ -72,7 +72,7 @@ def replay(
 
 
 def least_partitions(numbers: Iterable[int]) -> int:
-    """Return the least number of partitions per topic that has all these; -1 stands for any partition.
+    """Return the smallest number of partitions per topic that has all these; -1 stands for any partition.
 
     Raises: ConfigError for a number so large that it was probably read from the wrong column.
 

@@ -249,9 +249,9 @@ class Sample(Suggesting, Framed):
         Args:
             servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.
             topics: names of the topics to read.
-            records: greatest number of records; None for no limit. Default: 1000.
+            records: maximum number of records; None for no limit. Default: 1000.
             seconds: longest time to read, in seconds; None for no limit. Default: 10.
-            bytes: greatest total size of keys and values. Default: None, no limit.
+            bytes: maximum total size of keys and values. Default: None, no limit.
             from_: where to start: "earliest", "latest", an instant, or offsets by topic and partition. Default:
                 "earliest".
             follow: wait for records that are written later, too. Default: False.

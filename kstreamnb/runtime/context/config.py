@@ -105,7 +105,7 @@ class Config:
         max_task_idle_ms: how long a task waits for a partition without records, in milliseconds; -1: never. Default: 0.
         buffered_records_per_partition: records that a task holds for each partition before it stops to fetch. Default:
             1,000.
-        max_poll_records: greatest number of records of a poll. Default: 1,000.
+        max_poll_records: maximum number of records of a poll. Default: 1,000.
         default_timestamp_extractor: extractor, function or name for topics without their own. Default: None, the
             record's time.
         deserialization_handler: for bytes that cannot be read: "fail", "continue", or a function that gets an

@@ -186,7 +186,7 @@ class ClusterDriver(Closing):
         """Let all applications poll and process until nothing is ready; return the number of records processed.
 
         Args:
-            limit: greatest number of records to process. Default: None, no limit.
+            limit: maximum number of records to process. Default: None, no limit.
         """
         check_arguments(ClusterDriver.run_ready, locals())
         done = 0

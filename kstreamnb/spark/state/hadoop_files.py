@@ -200,5 +200,5 @@ def _causes(error: Py4JJavaError) -> Iterator[JavaObject]:
 
 
 def _is(error: Py4JJavaError, *names: str) -> bool:
-    """Return whether the error, or what caused it, is of one of these classes."""
+    """Return whether the error or one of its causes is an instance of these classes."""
     return any(cause.getClass().getSimpleName() in names for cause in _causes(error))

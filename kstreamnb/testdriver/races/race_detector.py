@@ -163,7 +163,7 @@ def find_races(
     partitions: Mapping[str, int] | int | None = None,
     config: Config | Mapping[str, object] | None = None,
 ) -> RaceReport:
-    """Process a sample in other orders that are possible on a cluster, and report different results.
+    """Process a sample in other orders that could occur on a cluster, and report results that differ.
 
     In each order, when partitions deliver records and which task runs next is random. Values are compared by topic and
     key, and stores at the end; timestamps and the order between keys are not compared. A race is reduced until no
