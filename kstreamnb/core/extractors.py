@@ -90,7 +90,7 @@ class UsePartitionTimeOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """Return the record's timestamp, or the last key before it.
+        """Return the record's timestamp, or the highest one before it.
 
         Args:
             record: the record as it was read.

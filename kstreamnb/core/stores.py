@@ -1,7 +1,7 @@
 """Declarations of state stores.
 
 A `StoreSpec` is a frozen description; `kstreamnb.state` builds stores from it. Iterators go in the byte order
-of the serialised key, as in Kafka Streams. A store returns what was put, even if the object is mutated afterwards.
+of the serialized key, as in Kafka Streams. A store returns what was put, even if the object is mutated afterwards.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class SessionWindows(Suggesting):
     """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps.
 
     Args:
-        gap_ms: longest time between neighbouring records of a session, in milliseconds.
+        gap_ms: longest time between neighboring records of a session, in milliseconds.
         grace_ms: how long late records are accepted after a session's end and gap, in milliseconds of stream time.
             Default: 0.
     """
@@ -190,7 +190,7 @@ class SessionWindows(Suggesting):
         """Define sessions that end after a gap longer than ``gap``.
 
         Args:
-            gap: longest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
             grace: how long late records are accepted after a session's end and gap, in stream time. Default: 0 ms.
         """
         return cls(duration_ms(gap, "gap"), duration_ms(grace, "grace"))
@@ -200,7 +200,7 @@ class SessionWindows(Suggesting):
         """Define sessions that close once stream time is a gap past their end.
 
         Args:
-            gap: longest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
         """
         return cls.of(gap=gap)
 
@@ -209,7 +209,7 @@ class SessionWindows(Suggesting):
         """Define sessions that close a gap and a grace period after their end.
 
         Args:
-            gap: longest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
             after_window_end: how long late records are accepted after a session's end and gap, in stream time.
         """
         return cls.of(gap=gap, grace=after_window_end)
@@ -219,7 +219,7 @@ class SessionWindows(Suggesting):
 class JoinWindows(Suggesting):
     """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
 
-    Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of Java's deprecated
+    Either side may be negative as long as the span between them is not. ``eager`` is the behavior of Java's deprecated
     ``JoinWindows.of``: an unmatched record is emitted at once, not when its window has closed.
 
     Args:

@@ -280,17 +280,17 @@ class StreamsBuilder(Suggesting):
         self.declaration_log.sample = sample
 
     def graph(self) -> LogicalGraph:
-        """Return the logical graph of what was declared, not optimised."""
+        """Return the logical graph of what was declared, not optimized."""
         self.declaration_log.check()
         return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
-        """Return what optimising changes: for every rewrite the nodes before and after, and the reason.
+        """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.
 
         In a notebook it displays as a table, with pictures of the topology before and after.
 
         Args:
-            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+            optimize: True for all of Kafka's optimizations, False for none, or a comma-separated text of some:
                 "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: True.
 
         Example:
@@ -308,7 +308,7 @@ class StreamsBuilder(Suggesting):
 
         Args:
             props: Java's settings, which are refused with what to write instead.
-            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+            optimize: True for all of Kafka's optimizations, False for none, or a comma-separated text of some:
                 "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: False.
 
         Raises: TopologyError when what was declared does not fit together, with the user's line.

@@ -99,7 +99,7 @@ class Produced(TopicOptions):
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
         value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
         partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
-            Default: Kafka's murmur2 of the serialised key.
+            Default: Kafka's murmur2 of the serialized key.
         name: name of the operator's node in the topology. Default: a generated name.
 
     Example:
@@ -131,7 +131,7 @@ class Grouped(TopicOptions):
         name: name of the operator, and prefix of its repartition topic. Default: a generated name.
 
     Example:
-        >>> Grouped(name="by-colour", value_serde="json").value_serde.name
+        >>> Grouped(name="by-color", value_serde="json").value_serde.name
         'json'
     """
 
@@ -144,7 +144,7 @@ class Repartitioned(Produced):
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
         value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
         partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
-            Default: Kafka's murmur2 of the serialised key.
+            Default: Kafka's murmur2 of the serialized key.
         partitions: number of partitions, at least 1. Default: the largest number among the topics upstream.
         name: name of the operator, and prefix of the topic. Default: a generated name.
 
@@ -294,8 +294,8 @@ class TableJoined(NamedOptions):
 
     Args:
         partitioner: function ``(topic, key, None, partitions) -> partition`` that chose the partitions of the left
-            table's topic. Default: Kafka's murmur2 of the serialised key.
-        other_partitioner: the same for the right table's topic. Default: Kafka's murmur2 of the serialised key.
+            table's topic. Default: Kafka's murmur2 of the serialized key.
+        other_partitioner: the same for the right table's topic. Default: Kafka's murmur2 of the serialized key.
         name: name of the operator's nodes in the topology. Default: generated names.
 
     Example:

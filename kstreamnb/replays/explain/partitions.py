@@ -20,7 +20,7 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
     """Explain which partition a key belongs to.
 
     Args:
-        key: the key, before it is serialised.
+        key: the key, before it is serialized.
         topic: name of the topic. Default: all topics that the topology reads.
 
     Raises: EngineError if the topology does not read the topic.
