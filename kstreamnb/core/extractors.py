@@ -63,7 +63,7 @@ def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, 
 
 @dataclass(frozen=True)
 class LogAndSkipOnInvalidTimestamp:
-    """The record's own timestamp; a record with a negative one is dropped, counted and reported.
+    """Uses the record's own timestamp; a record with a negative one is dropped, counted and reported.
 
     Example:
         >>> LogAndSkipOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
@@ -82,7 +82,7 @@ class LogAndSkipOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class UsePartitionTimeOnInvalidTimestamp:
-    """The record's own timestamp, or the partition's time in place of a negative one.
+    """Uses the record's own timestamp, or the partition's time in place of a negative one.
 
     Example:
         >>> UsePartitionTimeOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
@@ -111,7 +111,7 @@ class UsePartitionTimeOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class WallclockTimestampExtractor:
-    """The wall clock of the engine at the time it takes the record; the engine passes its clock with `on`.
+    """Uses the engine's wall clock at the time it takes the record; the engine passes its clock with `on`.
 
     Args:
         clock: an object with ``now_ms``, in epoch milliseconds. Default: None; the engine passes its own with `on`.

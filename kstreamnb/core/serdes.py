@@ -346,7 +346,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
-        """Write JSON as compact UTF-8; the default for values. As a key it needs sorted names.
+        """Write JSON as compact UTF-8; the default for values. For keys, sort the names.
 
         Args:
             sort_keys: write the names of an object in alphabetical order, so that equal objects have equal bytes.
@@ -365,7 +365,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def time_windowed(inner: Serde | str | None = None, size: _Size = None) -> Serde[Windowed[object]]:
-        """Write keys within windows of one size; without the size, windows that are read have no end.
+        """Write keys with windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
@@ -380,7 +380,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
-        """Write keys within sessions; without ``inner`` the key uses the application's default serde.
+        """Write keys with sessions; without ``inner`` the key uses the application's default serde.
 
         Args:
             inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
@@ -395,7 +395,7 @@ class Serdes(Suggesting):
         name: str = "custom",
         immutable: Iterable[type] = (),
     ) -> Serde[T]:
-        """Make a serde of two functions, value to bytes and bytes to value; neither is called with None.
+        """Make a serde from two functions, value to bytes and bytes to value; neither is called with None.
 
         Args:
             serializer: function ``(value) -> bytes``.

@@ -217,7 +217,7 @@ class SessionWindows(Suggesting):
 
 @dataclass(frozen=True)
 class JoinWindows(Suggesting):
-    """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
+    """Defines how far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
 
     Either side may be negative as long as the span between them is not. ``eager`` is the behavior of Java's deprecated
     ``JoinWindows.of``: an unmatched record is emitted at once, not when its window has closed.
@@ -246,7 +246,7 @@ class JoinWindows(Suggesting):
 
     @property
     def size_ms(self) -> int:
-        """The whole span."""
+        """Return the length of the windows, in milliseconds."""
         return self.before_ms + self.after_ms
 
     @classmethod
@@ -266,7 +266,7 @@ class JoinWindows(Suggesting):
             after: how much later the other record may be. Default: ``difference``, or 0 ms without one.
             grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
 
-        Raises: ConfigError without a difference, ``before`` or ``after``, or for a text that is not a duration.
+        Raises: ConfigError without a difference, ``before`` or ``after``, or for a string that is not a duration.
         """
         if difference is None and before is None and after is None:
             raise ConfigError("a join window needs a difference, or before and after")

@@ -149,7 +149,7 @@ def predict(name: str, answer: object = None) -> Prediction:
 
     Args:
         name: the question, such as ``"count.updates"``: its chapter and a word.
-        answer: a number; the text or the number of an option; or a dict with a text for each row of a table. Default:
+        answer: a number; the text or the number of an option; or a dict with a string for each row of a table. Default:
             None, the prediction stays open.
 
     Raises: KStreamError for an unknown name, and for an answer that is not among the options.

@@ -49,7 +49,7 @@ from kstreamnb.errors import ConfigError
 # --- topics -----------------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class Consumed(TopicOptions, Generic[SK, SV]):
-    """How a topic is read.
+    """Options of a topic that is read.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: the application's ``default.key.serde``.
@@ -93,7 +93,7 @@ class Consumed(TopicOptions, Generic[SK, SV]):
 
 @attrs.frozen(slots=False)
 class Produced(TopicOptions):
-    """How a topic is written.
+    """Options of a topic that is written.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
@@ -138,7 +138,7 @@ class Grouped(TopicOptions):
 
 @attrs.frozen(slots=False)
 class Repartitioned(Produced):
-    """How an explicit repartition topic is made.
+    """Options of an explicit repartition topic.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
@@ -325,7 +325,7 @@ class TableJoined(NamedOptions):
 # --- lines of text -------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class Printed(NamedOptions):
-    """How records are printed.
+    """Options of printed records.
 
     Args:
         label: text in brackets before each line. Default: the name of the stream's node.
@@ -376,7 +376,7 @@ class _FileWriter:
 # --- tables -----------------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class EmitStrategy(Options):
-    """When a windowed aggregation emits results.
+    """Decides when a windowed aggregation emits results.
 
     Args:
         on_close: True emits one result per window, when the window closes; False emits every update. Default: False.
@@ -547,7 +547,7 @@ class BufferConfig(LoggedOptions):
 
 @attrs.frozen(slots=False)
 class Suppressed(Options):
-    """When changes that a suppression holds back are emitted.
+    """Decides when a suppression emits the changes that it holds back.
 
     Args:
         buffer: limits of the buffer. Default: none.

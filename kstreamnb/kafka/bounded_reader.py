@@ -105,7 +105,7 @@ class BoundedReader:
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         topics: names of topics.
-        patience_s: how many seconds a broker may be away before a call fails; default 30.
+        patience_s: how many seconds a broker may be unreachable before a call fails; default 30.
     """
 
     def __init__(self, servers: Servers, topics: Iterable[str], *, patience_s: float = 30.0) -> None:

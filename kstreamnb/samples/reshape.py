@@ -140,7 +140,8 @@ def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_se
 
 
 def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: float = 1.0) -> Sample:
-    """Return the records in another order of arrival with unchanged timestamps; the same for the same seed, everywhere.
+    """Return the records in a different order of arrival, with unchanged timestamps; a seed gives the same order
+    everywhere.
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is arbitrary.

@@ -231,7 +231,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         Args:
             by: duration such as "30s".
 
-        Raises: ApplicationStateError if the driver is closed, ConfigError for a text that is not a duration.
+        Raises: ApplicationStateError if the driver is closed, ConfigError for a string that is not a duration.
         """
         self._refuse_closed()
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
