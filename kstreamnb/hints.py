@@ -267,7 +267,7 @@ def reason_of(error: BaseException, origin: SourceLocation | None = None) -> str
 
 
 def _in_code(error: KeyError, line: str) -> bool:
-    """Tell whether a missing key is a constant of the user's code: others may come from a record."""
+    """Return whether a missing key is a constant of the user's code: others may come from a record."""
     key, trace = (*error.args, None)[0], error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

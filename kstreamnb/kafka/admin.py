@@ -409,7 +409,7 @@ def _code(error: KafkaException | TimeoutError) -> int | None:
 
 
 def _passing(error: KafkaException | TimeoutError) -> bool:
-    """Tell whether an error may be temporary."""
+    """Return whether an error may be temporary."""
     if isinstance(error, TimeoutError):
         return True
     reason = error.args[0]

@@ -288,7 +288,7 @@ def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
 
 
 def at_end(message: Message, servers: Servers) -> bool:
-    """Tell whether a message only marks the end of its partition; raise on other errors."""
+    """Return whether a message only marks the end of its partition; raise on other errors."""
     error = message.error()
     if error is None:
         return False

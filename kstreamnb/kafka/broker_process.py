@@ -87,7 +87,7 @@ class LocalBroker(Closing):
 
     @property
     def running(self) -> bool:
-        """Tell whether the process runs."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -280,7 +280,7 @@ class LocalBroker(Closing):
         }
 
     def _answers(self) -> bool:
-        """Tell whether the broker answers before the timeout; one that is starting may answer without any broker."""
+        """Return whether the broker answers before the timeout; one that is starting may answer without any broker."""
         end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
         while self.running and time.monotonic() < end:
             with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):

@@ -41,7 +41,7 @@ def replay(
             topology's builder.
         partitions: partitions of topics by name, or one number for all; default: the fewest that include the partitions
             of all records, as for previews.
-        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        config: settings by Python's or Kafka's names. Default: `Config()`.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         cache: use record caches, flushed after every record; default as configured.

@@ -110,7 +110,7 @@ def deploy(
             the session's Hadoop knows; it belongs to this application alone.
         config: the application's settings, as for the driver; they may hold ``bootstrap.servers``. Settings of clients,
             such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win. Default:
-            that of `Config`.
+            `Config()`.
         application_id: the application's id. Default: None, that of the config, else the topology's name.
         guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish a batch twice.
             Default: None, the config's ``processing.guarantee``.

@@ -70,7 +70,7 @@ def run(
         spark: the session; without one, `spark_session` starts one. Default: None.
         inputs: by topic, a Spark or pandas DataFrame with columns ``key, value, timestamp``, or a `FrameInput` that
             names the columns; or records, such as a `Sample`.
-        config: as for the driver. Default: that of `Config`.
+        config: as for the driver. Default: `Config()`.
         partitions: partitions of topics by name, or one number for all. They decide which records share a task, as in
             Kafka; one partition is one task on one core. Default: 1.
         wall_clock: the constant wall-clock time: ms, ISO text or an aware datetime. Default: 0, the epoch.

@@ -137,7 +137,7 @@ def parity(
         sample: records of the topology's topics.
         spark: the session; without one, ``spark_session()`` starts one. Default: None.
         partitions: partitions of topics by name, or one number for all. Default: 1.
-        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        config: settings by Python's or Kafka's names. Default: `Config()`.
         streaming: also deploy it, from a temporary local broker and back to it, in micro-batches. Default: False.
 
     Example:

@@ -103,7 +103,7 @@ def adopt(
         application_id: the application's id. Default: None, that of the config, else the topology's name.
         checkpoint: the folder of the new checkpoint; it must not contain one yet.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
-        config: the application's settings; serdes and handlers as in Java. Default: that of `Config`.
+        config: the application's settings; serdes and handlers as in Java. Default: `Config()`.
         spark_partitions: state partitions of the query. Default: as many as this machine has cores, but no more than
             the widest level has tasks.
         dry_run: only check, and return the findings. Default: False.

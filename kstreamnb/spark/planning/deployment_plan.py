@@ -167,7 +167,7 @@ def plan(
     Args:
         topology: the topology, from ``builder.build()``.
         partitions: partitions of the input topics by name, or one number for all. Default: 1.
-        config: the application's settings. Default: that of `Config`.
+        config: the application's settings. Default: `Config()`.
         spark_partitions: state partitions of the query. Default: 2.
         guarantee: that of the deployment; default: the config's ``processing.guarantee``.
         sink: where the output goes instead of Kafka. Default: None.

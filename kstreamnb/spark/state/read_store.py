@@ -38,7 +38,7 @@ def read_store(
         name: the store.
         checkpoint: the query's folder, or its address.
         spark: the session that reads; without one, `spark_session` starts one. Default: None.
-        config: the settings that the query was deployed with. Default: that of `Config`.
+        config: the settings that the query was deployed with. Default: `Config()`.
         timestamps: return rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
         headers: return rows of stores with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
             Default: False.

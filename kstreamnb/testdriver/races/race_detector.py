@@ -178,7 +178,7 @@ def find_races(
         seed: the seed of the orders: the same seed gives the same orders; default 0.
         partitions: see `TopologyTestDriver`; with one partition everywhere races are rare. Default: as for
             `TopologyTestDriver`.
-        config: the application's settings. Default: that of `Config`.
+        config: the application's settings. Default: `Config()`.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
