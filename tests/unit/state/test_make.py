@@ -14,7 +14,7 @@ def test_an_unknown_kind_is_named() -> None:
     """The error lists the kinds."""
     with pytest.raises(StateError, match='has the unknown kind "heap"') as refused:
         StoreTask().make("heap")
-    assert "known kinds: key_value" in str(refused.value.detail)
+    assert "known: key_value" in str(refused.value.detail)
     with pytest.raises(StateError, match='has the unknown kind "queue"'):
         StoreTask().make("internal", extra={"type": "queue"})
 
