@@ -1,6 +1,6 @@
-/* Of pages that match equally, the search lists guides and the reference first, and the project's records last. */
+/* Of pages that match equally, the search lists the reference and the guides first, and the project's records last. */
 const WEIGHTS = {
-  howto: 8, "java-names": 5, reference: 4, settings: 4, errors: 2, tutorial: -4, architecture: -8, changelog: -16, decisions: -16,
+  reference: 6, "java-names": 5, howto: 4, settings: 4, errors: 2, tutorial: -4, architecture: -8, changelog: -16, decisions: -16,
 };
 var Scorer = {
   score: ([page, , , , score]) => score + (WEIGHTS[page.split("/")[0]] ?? 0),
