@@ -137,12 +137,12 @@ Every public name, with its arguments, units, defaults, errors and an example th
 
 | in a signature | means |
 |---|---|
-| `Duration` | a text such as `"5m"`, `"1h30m"` or `"1500ms"` (units `d`, `h`, `m`, `s`, `ms`), or a `timedelta` |
+| `Duration` | a string such as `"5m"`, `"1h30m"` or `"1500ms"` (units `d`, `h`, `m`, `s`, `ms`), or a `timedelta` |
 | `Instant` | ISO text with a zone such as `"2026-01-01T09:00Z"`, a `datetime` with a zone, or milliseconds since 1970 |
 | a name that ends in `_ms` or `_s` | a number of milliseconds (a time: since 1970), or of seconds |
 | `Serde \\| str` | a serde, or its name, such as `"long"`; `ks.Serdes` lists them |
 
-Every function checks its arguments when it is called: a wrong type, an unknown name or a text that is not a duration
+Every function checks its arguments when it is called: a wrong type, an unknown name or a string that is not a duration
 raises
 [`ConfigError`](../errors/configerror.md), in a topology [`TopologyError`](../errors/topologyerror.md), with your line.
 "Raises" lists the errors that depend on more than that. "Java" and "Source" name Kafka Streams' class or method.

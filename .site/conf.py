@@ -56,6 +56,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kstreamnb"
 html_static_path = ["_static"]
 html_css_files = ["kstreamnb.css"]
+html_search_scorer = str(ROOT / ".site" / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

@@ -53,12 +53,12 @@ def page(kind: type[KStreamError]) -> str:
     text = re.sub(r"(?m)^(Cause|Remedy): (.)", lambda match: f"## {match[1]}\n\n{match[2].upper()}", text)
     for words, link in LINKS.items():
         text = text.replace(words, link)
-    bases = " and of ".join(
+    bases = " and ".join(
         f"[{base.__name__}]({base.__name__.lower()}.md)" if base.__module__ == errors.__name__ else f"`{base.__name__}`"
         for base in kind.__bases__
     )
     lines = [f"# {kind.__name__}", text.strip(), "## Example", shown_example(kind, textwrap.dedent(example))]
-    lines += ["## Place in the tree", f"A kind of {bases}."]
+    lines += ["## Base classes", f"{bases}."]
     if issubclass(kind, EngineError):
         again = "a restart may help" if kind.restartable else "it fails again until somebody acts"
         lines.append(f"`restartable` is {kind.restartable}: {again}.")

@@ -26,7 +26,7 @@ FIGURES = Path(__file__).parents[1] / "notebooks" / "guide" / "figures"
 WIDTH, PLOT, COLUMNS, LEFT, RIGHT, TOP, FOOT, LINE = 440, 190, 2, 62, 20, 30, 44, 17
 COLORS = ("#2f81f7", "#a87000", "#2c974b", "#d1242f")
 SIGNS = ("M-4,0A4,4 0 1 0 4,0A4,4 0 1 0 -4,0Z", "M-4,-4H4V4H-4Z", "M0,-5L5,4H-5Z", "M0,-5L5,0L0,5L-5,0Z")
-"""Shapes of points: a line is known by its shape and colour."""
+"""Shapes of points: a line is known by its shape and color."""
 
 CSS = """
 .ks-graph text{font-size:12px} .ks-graph .ks-head{font-size:13px;font-weight:bold}

@@ -69,7 +69,7 @@ class FramedTable(Tabular, Framed):
 
     __slots__ = ()
     _most: ClassVar[int | None] = None
-    """The greatest number of rows to display."""
+    """The maximum number of rows to display."""
 
     @property
     def header(self) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def unknown(
         >>> error = unknown("store", "cuonts", ["counts", "totals"], error=StateError)
         >>> print(error, *error.__notes__, sep=chr(10))
         store "cuonts" does not exist
-        Detail: there are counts, totals
+        Detail: existing names: counts, totals
         Hint: did you mean "counts"?
         More: https://kstreamnb.github.io/kstreamnb/errors/stateerror.html
     """
@@ -108,11 +108,10 @@ def existing(names: Iterable[object], near: object = "") -> str:
     """List the names that exist, for the detail of an error; of many names only those nearest to *near*.
 
     Example:
-        >>> existing(["counts", "totals"]), existing(["counts"]), existing([])
-        ('there are counts, totals', 'there is counts', 'there are none')
+        >>> existing(["counts", "totals"]), existing([])
+        ('existing names: counts, totals', 'existing names: none')
     """
-    texts = [str(each) for each in names]
-    return f"{'there is' if len(texts) == 1 else 'there are'} {nearest(near, texts) or 'none'}"
+    return f"existing names: {nearest(near, [str(each) for each in names]) or 'none'}"
 
 
 def nearest(name: object, known: Sequence[str]) -> str:
@@ -268,7 +267,7 @@ def reason_of(error: BaseException, origin: SourceLocation | None = None) -> str
 
 
 def _in_code(error: KeyError, line: str) -> bool:
-    """Tell whether a missing key is a constant of the user's code: others may come from a record."""
+    """Return whether a missing key is a constant of the user's code: others may come from a record."""
     key, trace = (*error.args, None)[0], error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

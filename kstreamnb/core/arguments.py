@@ -132,7 +132,7 @@ def _anything(value: object) -> bool:
 
 
 def _test_of(hint: Any) -> _Test:
-    """Return a function that tells whether a value is of a type."""
+    """Return a function that tells whether a value has a type."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
         choices = [_test_of(each) for each in parts]

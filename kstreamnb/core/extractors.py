@@ -23,7 +23,7 @@ class TimestampExtractor(Protocol):
 
         Args:
             record: the record, with the timestamp that Kafka stores.
-            partition_time_ms: the greatest time so far in the record's partition, -1 before the first.
+            partition_time_ms: the highest time so far in the record's partition, -1 before the first.
         """
 
 
@@ -44,7 +44,7 @@ class FailOnInvalidTimestamp:
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
 
         Raises: ProcessingError for a negative timestamp.
         """
@@ -63,7 +63,7 @@ def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, 
 
 @dataclass(frozen=True)
 class LogAndSkipOnInvalidTimestamp:
-    """The record's own timestamp; a record with a negative one is dropped, counted and reported.
+    """Uses the record's own timestamp; a record with a negative one is dropped, counted and reported.
 
     Example:
         >>> LogAndSkipOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
@@ -75,14 +75,14 @@ class LogAndSkipOnInvalidTimestamp:
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
         """
         return record.timestamp
 
 
 @dataclass(frozen=True)
 class UsePartitionTimeOnInvalidTimestamp:
-    """The record's own timestamp, or the partition's time in place of a negative one.
+    """Uses the record's own timestamp, or the partition's time in place of a negative one.
 
     Example:
         >>> UsePartitionTimeOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
@@ -90,11 +90,11 @@ class UsePartitionTimeOnInvalidTimestamp:
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """Return the record's timestamp, or the greatest one before it.
+        """Return the record's timestamp, or the highest one before it.
 
         Args:
             record: the record as it was read.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; -1 before the
                 first.
 
         Raises: ProcessingError for a negative timestamp of the first record of a partition.
@@ -111,7 +111,7 @@ class UsePartitionTimeOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class WallclockTimestampExtractor:
-    """The wall clock of the engine at the time it takes the record; the engine passes its clock with `on`.
+    """Uses the engine's wall clock at the time it takes the record; the engine passes its clock with `on`.
 
     Args:
         clock: an object with ``now_ms``, in epoch milliseconds. Default: None; the engine passes its own with `on`.
@@ -138,7 +138,7 @@ class WallclockTimestampExtractor:
 
         Args:
             record: the record as it was read; its own timestamp is not used.
-            partition_time_ms: greatest timestamp so far in the record's partition, in epoch milliseconds; not used.
+            partition_time_ms: highest timestamp so far in the record's partition, in epoch milliseconds; not used.
 
         Raises: ConfigError if the extractor has no clock; engines hand in theirs.
         """

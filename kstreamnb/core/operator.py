@@ -1,7 +1,7 @@
 """The contract between a node's operator and the task that runs it.
 
 An operator is a small frozen value. Binding it to a task builds a closure once; per record there is only
-that closure's call. `TableView` is the same for reading a table that may not be materialised.
+that closure's call. `TableView` is the same for reading a table that may not be materialized.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BindContext(Protocol):
         """
 
     def stream_time_ms(self) -> int:
-        """Return the stream time of the task: the greatest timestamp so far, -1 before the first record."""
+        """Return the stream time of the task: the highest timestamp so far, -1 before the first record."""
 
     def wall_clock_ms(self) -> int:
         """Return the time of the engine's wall clock (ms)."""
@@ -163,7 +163,7 @@ class Operator(ABC):
     @property
     @abstractmethod
     def traits(self) -> OperatorTraits:
-        """The properties by which the rest of the package recognises the operator."""
+        """The properties by which the rest of the package recognizes the operator."""
 
     @abstractmethod
     def bind(self, context: BindContext, forward: Forward) -> Process:
@@ -228,7 +228,7 @@ GetRow: TypeAlias = Callable[..., tuple[Any, int] | None]
 
 
 class TableView(Protocol):
-    """How to look up the current row of a table in a task, materialised or not.
+    """How to look up the current row of a table in a task, materialized or not.
 
     ``stores`` are the names of the stores that a node must be connected to in order to bind the view.
     """

@@ -80,8 +80,8 @@ class TopicRecord(NamedTuple):
         partition: number of the partition, counted from 0.
         offset: position in its partition, counted from 0.
         timestamp: event time in epoch milliseconds.
-        key: the deserialised key, or None.
-        value: the deserialised value; None deletes a row of a table.
+        key: the deserialized key, or None.
+        value: the deserialized value; None deletes a row of a table.
         headers: pairs of a name and bytes, in order. Default: none.
 
     Example:

@@ -133,7 +133,7 @@ class JsonSerde(Serde):
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif type(value) not in _SCALARS:
-            raise TypeError("it is of another type")
+            raise TypeError("it has a different type")
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()
@@ -346,7 +346,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
-        """Write JSON as compact UTF-8; the default for values. As a key it needs sorted names.
+        """Write JSON as compact UTF-8; the default for values. For keys, sort the names.
 
         Args:
             sort_keys: write the names of an object in alphabetical order, so that equal objects have equal bytes.
@@ -365,7 +365,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def time_windowed(inner: Serde | str | None = None, size: _Size = None) -> Serde[Windowed[object]]:
-        """Write keys within windows of one size; without the size, windows that are read have no end.
+        """Write keys with windows of one size; without the size, windows that are read have no end.
 
         A number of milliseconds is accepted too, as in Java's serde. Without ``inner`` the key uses the application's
         default serde.
@@ -380,7 +380,7 @@ class Serdes(Suggesting):
 
     @staticmethod
     def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:
-        """Write keys within sessions; without ``inner`` the key uses the application's default serde.
+        """Write keys with sessions; without ``inner`` the key uses the application's default serde.
 
         Args:
             inner: serde of the key in the session, or its name. Default: the application's ``default.key.serde``.
@@ -395,7 +395,7 @@ class Serdes(Suggesting):
         name: str = "custom",
         immutable: Iterable[type] = (),
     ) -> Serde[T]:
-        """Make a serde of two functions, value to bytes and bytes to value; neither is called with None.
+        """Make a serde from two functions, value to bytes and bytes to value; neither is called with None.
 
         Args:
             serializer: function ``(value) -> bytes``.
@@ -460,6 +460,6 @@ def serde_named(name: str) -> Serde:
         return (TimeWindowedSerde if inner[2] == "time" else SessionWindowedSerde)(serde_named(inner[1]))
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
-        detail = f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
+        detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED))
     return _NAMED[word]

@@ -1,7 +1,7 @@
 """Declarations of state stores.
 
 A `StoreSpec` is a frozen description; `kstreamnb.state` builds stores from it. Iterators go in the byte order
-of the serialised key, as in Kafka Streams. A store returns what was put, even if the object is mutated afterwards.
+of the serialized key, as in Kafka Streams. A store returns what was put, even if the object is mutated afterwards.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class StoreSpec(NamesSerdes):
         retain_duplicates: keep several rows with the same key and window start, as stream joins need. Default: False.
         history_ms: how long old versions of a versioned store are kept, in milliseconds of stream time. Default: None.
         segment_ms: length of a segment, which expires as a whole, in milliseconds. Default: computed as Kafka does.
-        max_entries: greatest number of rows by key, of which the least recently used goes. Default: None, no limit,
-            except for an ``lru`` store.
+        max_entries: maximum number of rows by key; the least recently used row is evicted first. Default: None, no
+            limit, except for an ``lru`` store.
         persistent: follow the expiry rules of RocksDB stores, not those of in-memory stores. Default: True.
         logged: write every change to a changelog topic. Default: True.
         cached: collect updates, and forward only the last one of a key at a commit. Default: False.
         changelog_topic: topic that serves as the changelog. Default: a topic of the application's own.
-        log_config: settings of the changelog topic, as pairs of a name and a text. Default: none.
+        log_config: settings of the changelog topic, as pairs of a name and a string. Default: none.
         headers: "kept" keeps headers with the rows, "logged" writes those of the current record to the changelog, and
             "as_configured" keeps them if `Config.dsl_store_format` is "headers". Default: "none".
         factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the built-in storage.
@@ -167,7 +167,7 @@ class StoreOptions(TypedDict, total=False):
 class Stores(Suggesting):
     """Specs of every kind of store; options of all: ``key_serde, value_serde, logged, cached, log_config, factory``.
 
-    Stores are logged and uncached by default. Durations are texts such as ``"5m"`` or timedeltas.
+    Stores are logged and uncached by default. Durations are strings such as ``"5m"`` or timedeltas.
 
     Example:
         >>> Stores.persistent_key_value_store("stock").kind
@@ -236,7 +236,7 @@ class Stores(Suggesting):
 
         Args:
             name: name of the store.
-            max_entries: greatest number of rows; a further one evicts the least recently used.
+            max_entries: maximum number of rows; one more evicts the least recently used.
             options: options of every store. Default: logged and not cached.
 
         Raises: ConfigError when ``max_entries`` is negative.

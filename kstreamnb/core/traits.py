@@ -1,4 +1,4 @@
-"""The traits of operators: the properties by which the rest of the package recognises them, and users' functions."""
+"""The traits of operators: the properties by which the rest of the package recognizes them, and users' functions."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class SlidingWindows(Suggesting):
     """Windows ``[t, t + difference]`` with both ends included, one for each set of records within it.
 
     Args:
-        difference_ms: greatest time between two records of a window, in milliseconds.
+        difference_ms: longest time between two records of a window, in milliseconds.
         grace_ms: how long late records are accepted after a window's end, in milliseconds of stream time. Default: 0.
     """
 
@@ -143,7 +143,7 @@ class SlidingWindows(Suggesting):
         """Define windows of records at most ``difference`` apart.
 
         Args:
-            difference: greatest time between two records of a window, such as "10s".
+            difference: longest time between two records of a window, such as "10s".
             grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
         """
         return cls(duration_ms(difference, "time difference"), duration_ms(grace, "grace"))
@@ -153,7 +153,7 @@ class SlidingWindows(Suggesting):
         """Define sliding windows that close as soon as stream time passes their end.
 
         Args:
-            difference: greatest time between two records of a window, such as "10s".
+            difference: longest time between two records of a window, such as "10s".
         """
         return cls.of(difference=difference)
 
@@ -162,7 +162,7 @@ class SlidingWindows(Suggesting):
         """Define sliding windows with a grace period after their end.
 
         Args:
-            difference: greatest time between two records of a window, such as "10s".
+            difference: longest time between two records of a window, such as "10s".
             after_window_end: how long late records are accepted after a window's end, in stream time.
         """
         return cls.of(difference=difference, grace=after_window_end)
@@ -173,7 +173,7 @@ class SessionWindows(Suggesting):
     """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps.
 
     Args:
-        gap_ms: greatest time between neighbouring records of a session, in milliseconds.
+        gap_ms: longest time between neighboring records of a session, in milliseconds.
         grace_ms: how long late records are accepted after a session's end and gap, in milliseconds of stream time.
             Default: 0.
     """
@@ -190,7 +190,7 @@ class SessionWindows(Suggesting):
         """Define sessions that end after a gap longer than ``gap``.
 
         Args:
-            gap: greatest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
             grace: how long late records are accepted after a session's end and gap, in stream time. Default: 0 ms.
         """
         return cls(duration_ms(gap, "gap"), duration_ms(grace, "grace"))
@@ -200,7 +200,7 @@ class SessionWindows(Suggesting):
         """Define sessions that close once stream time is a gap past their end.
 
         Args:
-            gap: greatest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
         """
         return cls.of(gap=gap)
 
@@ -209,7 +209,7 @@ class SessionWindows(Suggesting):
         """Define sessions that close a gap and a grace period after their end.
 
         Args:
-            gap: greatest time between neighbouring records of a session, such as "30m".
+            gap: longest time between neighboring records of a session, such as "30m".
             after_window_end: how long late records are accepted after a session's end and gap, in stream time.
         """
         return cls.of(gap=gap, grace=after_window_end)
@@ -217,9 +217,9 @@ class SessionWindows(Suggesting):
 
 @dataclass(frozen=True)
 class JoinWindows(Suggesting):
-    """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
+    """Defines how far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
 
-    Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of Java's deprecated
+    Either side may be negative as long as the span between them is not. ``eager`` is the behavior of Java's deprecated
     ``JoinWindows.of``: an unmatched record is emitted at once, not when its window has closed.
 
     Args:
@@ -246,7 +246,7 @@ class JoinWindows(Suggesting):
 
     @property
     def size_ms(self) -> int:
-        """The whole span."""
+        """Return the length of the windows, in milliseconds."""
         return self.before_ms + self.after_ms
 
     @classmethod
@@ -261,12 +261,12 @@ class JoinWindows(Suggesting):
         """Define how far apart joined records may be: the same difference on both sides, or one for each.
 
         Args:
-            difference: greatest time between the two records on either side, such as "5m". Default: None.
+            difference: longest time between the two records on either side, such as "5m". Default: None.
             before: how much earlier the other record may be. Default: ``difference``, or 0 ms without one.
             after: how much later the other record may be. Default: ``difference``, or 0 ms without one.
             grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
 
-        Raises: ConfigError without a difference, ``before`` or ``after``, or for a text that is not a duration.
+        Raises: ConfigError without a difference, ``before`` or ``after``, or for a string that is not a duration.
         """
         if difference is None and before is None and after is None:
             raise ConfigError("a join window needs a difference, or before and after")
@@ -279,7 +279,7 @@ class JoinWindows(Suggesting):
         """Define a join of records at most ``difference`` apart, without grace for late ones.
 
         Args:
-            difference: greatest time between the two records on either side, such as "5m".
+            difference: longest time between the two records on either side, such as "5m".
         """
         return cls.of(difference=difference)
 
@@ -288,7 +288,7 @@ class JoinWindows(Suggesting):
         """Define a join of records at most ``difference`` apart, with grace for late ones.
 
         Args:
-            difference: greatest time between the two records on either side, such as "5m".
+            difference: longest time between the two records on either side, such as "5m".
             after_window_end: how long late records are accepted after a window's end, in stream time.
         """
         return cls.of(difference=difference, grace=after_window_end)
@@ -300,7 +300,7 @@ class JoinWindows(Suggesting):
         The windows and their grace together last one day, or the windows alone if they are longer.
 
         Args:
-            difference: greatest time between the two records on either side, such as "5m".
+            difference: longest time between the two records on either side, such as "5m".
         """
         span_ms = duration_ms(difference, "time difference")
         return cls(span_ms, span_ms, max(_LEGACY_MS - 2 * span_ms, 0), eager=True)

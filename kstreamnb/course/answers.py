@@ -83,7 +83,7 @@ def numbers_in(answer: object, unit: str = "") -> list[float]:
 def declared(entry: Mapping[str, object]) -> Judge | None:
     """Return the check that an exercise declares by its ``form``; None if its module has the check.
 
-    ``answer`` is the right answer; for numbers a list of two is the smallest and the greatest that are right, and
+    ``answer`` is the right answer; for numbers a list of two is the smallest and the largest that are right, and
     ``unit`` a unit of time; for words ``also`` lists other names of the right one. ``reasons`` are texts by wrong
     answer; for numbers also ``less``, ``more`` and ``other``, for lists ``length`` and ``other``; ``{answer}`` in them
     is the answer given. Letters are the right ones and those that have a reason.

@@ -60,7 +60,7 @@ def check(name: str, answer: object) -> Verdict:
 
     Args:
         name: the exercise, such as ``"count.1"``: its chapter and number.
-        answer: the answer; its kind is part of the exercise: a number, a text, a list, a function.
+        answer: the answer; its kind depends on the exercise: a number, a string, a list, a function.
 
     Returns: a verdict, which is true for a right answer. For a wrong one it says why, and in a notebook it holds the
     hints and the solution, folded.

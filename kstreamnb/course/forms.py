@@ -10,9 +10,9 @@ from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.display.mime import wanted
 
 
-def box(colour: str, title: str, *parts: str) -> str:
-    """Return a box with a coloured edge; the parts are HTML, the title is text."""
-    style = f"border-left:4px solid {colour};padding:2px 12px;margin:4px 0;max-width:60em"
+def box(color: str, title: str, *parts: str) -> str:
+    """Return a box with a colored edge; the parts are HTML, the title is text."""
+    style = f"border-left:4px solid {color};padding:2px 12px;margin:4px 0;max-width:60em"
     return f'<div class="ks-course" style="{style}"><p><strong>{escape(title)}</strong></p>{"".join(parts)}</div>'
 
 

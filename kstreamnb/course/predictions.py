@@ -142,14 +142,14 @@ class Comparison(HasForms):
 
 
 def predict(name: str, answer: object = None) -> Prediction:
-    """Ask a question of the course before its run.
+    """Ask a question of the course before you run its code.
 
     In a notebook with widgets the question is a form; elsewhere the answer is the second argument. The answer is kept
     until the kernel stops, so that `compare` can explain the difference.
 
     Args:
         name: the question, such as ``"count.updates"``: its chapter and a word.
-        answer: a number; the text or the number of an option; or a dict with a text for each row of a table. Default:
+        answer: a number; the text or the number of an option; or a dict with a string for each row of a table. Default:
             None, the prediction stays open.
 
     Raises: KStreamError for an unknown name, and for an answer that is not among the options.

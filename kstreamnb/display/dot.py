@@ -1,4 +1,4 @@
-"""Draws a topology in DOT, the language of Graphviz; colours are left to the style sheet of the SVG."""
+"""Draws a topology in DOT, the language of Graphviz; colors are left to the style sheet of the SVG."""
 
 from __future__ import annotations
 

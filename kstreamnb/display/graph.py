@@ -26,7 +26,7 @@ class Overlay:
         counts: records per edge, keyed by (parent, child) node names; (topic, source) and (sink, topic) at the ends.
         notes: a short text for a node, such as "3 late"; a store is named "store " and its name.
         marks: highlighted nodes: "failed", "new", "changed" or "stale".
-        heat: the cost of a node or store from 0 to 5, as the depth of its colour.
+        heat: the cost of a node or store from 0 to 5, as the depth of its color.
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Box:
 
     @property
     def heat(self) -> int:
-        """The greatest cost of its items, from 0 to 5."""
+        """The highest cost of its items, from 0 to 5."""
         return max((item.heat for item in self.items), default=0)
 
 

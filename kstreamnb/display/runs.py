@@ -28,7 +28,7 @@ from kstreamnb.topology.labels import node_title
 
 _SHOWN = 10
 _HEAT = (0.04, 0.12, 0.24, 0.36, 0.48)
-"""Least shares of the cost for each depth of colour."""
+"""Least shares of the cost for each depth of color."""
 _Lines = list[Sequence[str]]
 
 
@@ -86,7 +86,7 @@ def _(model: BeforeAfter[Any]) -> dict[str, str]:
 
 
 def overlay_of_profile(profile: RunProfile) -> Overlay:
-    """Return the cost of each node as a depth of colour, and its figures as a note."""
+    """Return the cost of each node as a depth of color, and its figures as a note."""
     heat, notes = {}, {}
     for each in profile.nodes:
         share = profile.weight(each)
@@ -102,7 +102,7 @@ def overlay_of_profile(profile: RunProfile) -> Overlay:
 
 
 def heat_of(share: float) -> int:
-    """Return the depth of colour of a share of the cost, from 0 to 5."""
+    """Return the depth of color of a share of the cost, from 0 to 5."""
     return sum(share >= least for least in _HEAT)
 
 

@@ -1,6 +1,6 @@
 """The style sheet and legend of pictures: one look in light and dark, in JupyterLab, VS Code and elsewhere.
 
-Background and text colours come from the page's variables (JupyterLab's, then VS Code's), otherwise from the reader's
+Background and text colors come from the page's variables (JupyterLab's, then VS Code's), otherwise from the reader's
 light or dark preference. Kinds differ by shape, label and translucent tint, so text keeps the contrast of the page.
 """
 
@@ -28,7 +28,7 @@ def css(*kinds: str) -> str:
 
 @cache
 def _paint(*kinds: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the properties of each class of some kinds of pictures, in light colours."""
+    """Return the properties of each class of some kinds of pictures, in light colors."""
     paint = defaultdict[str, list[tuple[str, str]]](list)
     sheet = css(*kinds).replace("\n", "").replace("var(--ks-ground)", "#ffffff").replace("var(--ks-ink)", "#1f2328")
     for selectors, body in _RULE.findall(sheet):

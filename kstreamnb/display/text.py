@@ -7,7 +7,7 @@ from kstreamnb.display.graph import Box, Edge, GraphView, Item
 
 
 def to_text(view: GraphView) -> str:
-    """Return the picture as plain text, without colours and the same on every terminal."""
+    """Return the picture as plain text, without colors and the same on every terminal."""
     lines = [f"{clean(view.title)}: {view.summary()}", *([clean(view.notice)] if view.notice else [])]
     for box in view.boxes:
         lines += ["", box.title, *_Tree(view, box).lines()]

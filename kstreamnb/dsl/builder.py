@@ -40,7 +40,7 @@ from kstreamnb.topology.validation import check_store, check_supplier, refuse
 
 
 class StreamsBuilder(Suggesting):
-    """Declares streams and tables, and builds a `Topology` of them.
+    """Declares streams and tables, and builds a `Topology` from them.
 
     Args:
         name: a name for displays and reports. Default: none.
@@ -155,7 +155,7 @@ class StreamsBuilder(Suggesting):
         """Read a topic as a table that every task holds completely.
 
         Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
-        Late: nothing is late; records keep their own time, no timestamp extractor is asked. A null key is dropped.
+        Late: nothing is late; records keep their own time; no timestamp extractor is called. A null key is dropped.
 
         Args:
             topic: name of the topic.
@@ -223,7 +223,7 @@ class StreamsBuilder(Suggesting):
         """Add a global store that a processor of the user fills from a topic.
 
         Shape: topic -> store; store: global; repartition: no.
-        Late: nothing is late; records keep their own time, no timestamp extractor is asked.
+        Late: nothing is late; records keep their own time; no timestamp extractor is called.
 
         Args:
             store: the store, made by `Stores`.
@@ -280,17 +280,17 @@ class StreamsBuilder(Suggesting):
         self.declaration_log.sample = sample
 
     def graph(self) -> LogicalGraph:
-        """Return the logical graph of what was declared, not optimised."""
+        """Return the logical graph of what was declared, not optimized."""
         self.declaration_log.check()
         return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
-        """Return what optimising changes: for every rewrite the nodes before and after, and the reason.
+        """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.
 
         In a notebook it displays as a table, with pictures of the topology before and after.
 
         Args:
-            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+            optimize: True for all of Kafka's optimizations, False for none, or a comma-separated string of some:
                 "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: True.
 
         Example:
@@ -304,14 +304,14 @@ class StreamsBuilder(Suggesting):
         return BeforeAfter(done, *(lower(each, name=self.name) for each in (before, after)))
 
     def build(self, *props: Never, optimize: bool | str = False) -> Topology:
-        """Return the topology of everything that was declared.
+        """Build the topology of everything that was declared.
 
         Args:
             props: Java's settings, which are refused with what to write instead.
-            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+            optimize: True for all of Kafka's optimizations, False for none, or a comma-separated string of some:
                 "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: False.
 
-        Raises: TopologyError when what was declared does not fit together, with the user's line.
+        Raises: TopologyError, with the user's line, when declarations do not fit together.
 
         Example:
             >>> builder = StreamsBuilder()

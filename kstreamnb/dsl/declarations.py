@@ -208,7 +208,7 @@ class DeclarationLog:
             keys = [key for key, each in self._declarations.items() if each is target or each.origin.place == target]
             if isinstance(target, str) and not keys:
                 cells = dict.fromkeys(each.origin.place for each in self._declarations.values())
-                raise TopologyError(f'nothing was declared in "{target}"', detail=f"there are {', '.join(cells)}")
+                raise TopologyError(f'nothing was declared in "{target}"', detail=f"declared in {', '.join(cells)}")
             for key in keys:
                 del self._declarations[key]
 

@@ -121,7 +121,7 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
 def combined(kind: type[O], options: O | None, **keywords: object) -> O:
     """Return ``options``, or new ones of that kind, with the keywords that are not None put in.
 
-    Raises: ConfigError when ``options`` are of another kind, or a keyword is not one of their fields.
+    Raises: ConfigError when ``options`` have a different kind, or a keyword is not one of their fields.
     """
     if options is not None and not isinstance(options, kind):
         fact = f'expected {kind.__name__} options, got type "{type(options).__name__}"'
@@ -140,7 +140,7 @@ def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kind
         keywords: the user's keywords; those that are None are left out.
         kinds: the keyword of each kind of object. Default: a name and a `Materialized`.
 
-    Raises: ConfigError for an object of another kind, or one that is also given as a keyword.
+    Raises: ConfigError for an object of a different kind, or one that is also given as a keyword.
     """
     kinds = kinds or {"materialized": Materialized, "name": Named}
     merged: dict[str, object] = {name: value for name, value in keywords.items() if value is not None}

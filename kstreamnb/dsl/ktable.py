@@ -300,7 +300,7 @@ class TableJoins(Handle, Generic[K, V]):
             with_key: whether the foreign key's function takes the key as well. Default: False.
             table_joined: partitioners and name of a foreign-key join. Default: none.
 
-        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+        Raises: TopologyError for a handle that cannot be joined or is from another builder, or for a missing argument.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -384,7 +384,7 @@ class TableJoins(Handle, Generic[K, V]):
             with_key: whether the foreign key's function takes the key as well. Default: False.
             table_joined: partitioners and name of a foreign-key join. Default: none.
 
-        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+        Raises: TopologyError for a handle that cannot be joined or is from another builder, or for a missing argument.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -418,7 +418,7 @@ class TableJoins(Handle, Generic[K, V]):
             joiner: function ``(left, right)`` that returns the value of the result; one of them may be None.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
-        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+        Raises: TopologyError for a handle that cannot be joined or is from another builder, or for a missing argument.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head

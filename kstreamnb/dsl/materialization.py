@@ -58,7 +58,7 @@ class Materialization:
 def materialization(options: Iterable[object], keywords: Mapping[str, object]) -> Materialization:
     """Combine the option objects and keywords of a method.
 
-    Raises: ConfigError for options of another kind or unknown keywords, TopologyError for an illegal name.
+    Raises: ConfigError for options of a different kind or unknown keywords, TopologyError for an illegal name.
     """
     fields = by_keyword(options, keywords)
     name, materialized = fields.pop("name", None), fields.pop("materialized", None)
@@ -88,7 +88,7 @@ class TableFields(TypedDict):
 def row_store(graph: GraphBuilder, table: Materialization, name: str, **serdes: Unpack[SerdeFields]) -> StoreSpec:
     """Return a store of rows by key; the serdes replace those that the user did not give.
 
-    Raises: ConfigError when the user's store is of another kind.
+    Raises: ConfigError when the user's store has a different kind.
     """
     fields, supplier = _fields(graph, table.options, serdes), _supplier(table.options, "KeyValue")
     if supplier is None:
@@ -129,7 +129,7 @@ def aggregate_store(
 
     A user's store keeps its own retention, as in Kafka Streams, which checks that of the options if there is one.
 
-    Raises: ConfigError when the retention is shorter than that, or the user's store is of another kind.
+    Raises: ConfigError when the retention is shorter than that, or the user's store has a different kind.
     """
     options, windows = table.options, grouped.windows
     if windows is None:
@@ -164,7 +164,7 @@ def _headers(supplier: StoreSpec | None, fields: StoreFields) -> HeaderUse:
 
 
 def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
-    """Return the user's store, None without one; raise ConfigError if it is of another kind than the rows need."""
+    """Return the user's store, None without one; raise ConfigError if it has a different kind than the rows need."""
     spec = options.supplier
     word, kinds, example = _FAMILIES[needed]
     if spec is None or spec.kind in kinds:

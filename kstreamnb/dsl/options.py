@@ -48,7 +48,7 @@ from kstreamnb.errors import ConfigError
 # --- topics -----------------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class Consumed(TopicOptions, Generic[SK, SV]):
-    """How a topic is read.
+    """Options of a topic that is read.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: the application's ``default.key.serde``.
@@ -92,13 +92,13 @@ class Consumed(TopicOptions, Generic[SK, SV]):
 
 @attrs.frozen(slots=False)
 class Produced(TopicOptions):
-    """How a topic is written.
+    """Options of a topic that is written.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
         value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
         partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
-            Default: Kafka's murmur2 of the serialised key.
+            Default: Kafka's murmur2 of the serialized key.
         name: name of the operator's node in the topology. Default: a generated name.
 
     Example:
@@ -130,20 +130,20 @@ class Grouped(TopicOptions):
         name: name of the operator, and prefix of its repartition topic. Default: a generated name.
 
     Example:
-        >>> Grouped(name="by-colour", value_serde="json").value_serde.name
+        >>> Grouped(name="by-color", value_serde="json").value_serde.name
         'json'
     """
 
 
 @attrs.frozen(slots=False)
 class Repartitioned(Produced):
-    """How an explicit repartition topic is made.
+    """Options of an explicit repartition topic.
 
     Args:
         key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
         value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
         partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
-            Default: Kafka's murmur2 of the serialised key.
+            Default: Kafka's murmur2 of the serialized key.
         partitions: number of partitions, at least 1. Default: the largest number among the topics upstream.
         name: name of the operator, and prefix of the topic. Default: a generated name.
 
@@ -293,8 +293,8 @@ class TableJoined(NamedOptions):
 
     Args:
         partitioner: function ``(topic, key, None, partitions) -> partition`` that chose the partitions of the left
-            table's topic. Default: Kafka's murmur2 of the serialised key.
-        other_partitioner: the same for the right table's topic. Default: Kafka's murmur2 of the serialised key.
+            table's topic. Default: Kafka's murmur2 of the serialized key.
+        other_partitioner: the same for the right table's topic. Default: Kafka's murmur2 of the serialized key.
         name: name of the operator's nodes in the topology. Default: generated names.
 
     Example:
@@ -324,7 +324,7 @@ class TableJoined(NamedOptions):
 # --- lines of text -------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class Printed(NamedOptions):
-    """How records are printed.
+    """Options of printed records.
 
     Args:
         label: text in brackets before each line. Default: the name of the stream's node.
@@ -375,7 +375,7 @@ class _FileWriter:
 # --- tables -----------------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class EmitStrategy(Options):
-    """When a windowed aggregation emits results.
+    """Decides when a windowed aggregation emits results.
 
     Args:
         on_close: True emits one result per window, when the window closes; False emits every update. Default: False.
@@ -558,7 +558,7 @@ class BufferConfig(LoggedOptions):
 
 @attrs.frozen(slots=False)
 class Suppressed(Options):
-    """When changes that a suppression holds back are emitted.
+    """Decides when a suppression emits the changes that it holds back.
 
     Args:
         buffer: limits of the buffer. Default: none.

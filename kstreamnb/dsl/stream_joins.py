@@ -144,7 +144,7 @@ class StreamJoins(Handle, Generic[K, V]):
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
 
-        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+        Raises: TopologyError for a handle that cannot be joined or is from another builder, or for a missing argument.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -242,7 +242,7 @@ class StreamJoins(Handle, Generic[K, V]):
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
 
-        Raises: TopologyError if the other handle cannot be joined or is of another builder, or an argument is missing.
+        Raises: TopologyError for a handle that cannot be joined or is from another builder, or for a missing argument.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -297,7 +297,7 @@ class StreamJoins(Handle, Generic[K, V]):
             joined: option object of the join. Default: none.
             with_key: whether the joiner takes the key as well. Default: False.
 
-        Raises: TopologyError if the other handle is not a stream, or of another builder.
+        Raises: TopologyError if the other handle is not a stream or is from another builder.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head

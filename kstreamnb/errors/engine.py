@@ -186,7 +186,7 @@ class FencedError(EngineError):
 
 
 class CheckpointError(EngineError):
-    """A checkpoint is missing, damaged, of another application or topology, or older than what Kafka has.
+    """A checkpoint is missing or damaged, belongs to another application or topology, or is older than Kafka's topics.
 
     Cause: the folder is mistyped, was deleted, moved or replaced, was written by a later version, or belongs to a
     topology with other stores.

@@ -62,8 +62,8 @@ class Admin:
 
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
-        patience_s: how many seconds a broker may be away before a call fails; default 30. If none was ever reached
-            and connections are refused, the first call fails after 3 s.
+        patience_s: how many seconds a broker may be unreachable before a call fails; default 30. If none was ever
+            reached and connections are refused, the first call fails after 3 s.
 
     Example:
         >>> from kstreamnb.kafka import local_broker
@@ -102,7 +102,7 @@ class Admin:
             name: its name.
             partitions: how many partitions; default 1.
             replicas: how many replicas; default -1, the broker's ``default.replication.factor``.
-            config: settings that differ from the broker's, as text, numbers or bools; those in ms also as timedelta.
+            config: settings that differ from the broker's, as strings, numbers or bools; those in ms also as timedelta.
                 Default: none.
             exists_ok: accept a topic that exists already; default False.
 
@@ -214,7 +214,7 @@ class Admin:
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id.
 
-        Kafka's Python client keeps some 100 bytes of each topic for each call, so callers ask seldom.
+        Kafka's Python client keeps some 100 bytes of each topic for each call, so callers should rarely ask.
 
         Args:
             topics: names of the topics.
@@ -239,7 +239,7 @@ class Admin:
         Args:
             topics: names of the topics.
             at: "earliest", "latest" (default), or an instant: the first offsets at or after it, or the latest if no
-                record is that new.
+                record is that recent.
             committed: "latest" is the last stable offset, below which no transaction is open; default True.
         """
         names, latest = sorted(expect_texts(topics, "topics")), OffsetSpec.latest()
@@ -279,7 +279,7 @@ class Admin:
         return {each: answer.offset for each, answer in stable.items() if answer.offset < ends[each].offset}
 
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
-        """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
+        """Return the highest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
 
         Args:
             topics: names of the topics.
@@ -409,7 +409,7 @@ def _code(error: KafkaException | TimeoutError) -> int | None:
 
 
 def _passing(error: KafkaException | TimeoutError) -> bool:
-    """Tell whether an error may be temporary."""
+    """Return whether an error may be temporary."""
     if isinstance(error, TimeoutError):
         return True
     reason = error.args[0]

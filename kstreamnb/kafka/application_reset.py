@@ -97,8 +97,8 @@ def plan_reset(
     """Return the changes that a reset would make, without making them.
 
     With the topology, exactly its own topics are found. Without it they are found by their names, ``<application>-…``
-    with the ending of a changelog or repartition topic. If the id is a prefix of another application's id, topics of
-    that one are found as well, so check the plan.
+    with the ending of a changelog or repartition topic. If the id is a prefix of another application's id, that
+    application's topics are found, too, so check the plan.
 
     Args:
         servers: ``host:port``, or librdkafka's settings.
@@ -117,8 +117,8 @@ def plan_reset(
         force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint; default False.
 
     Raises:
-        ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given, whose
-            lock shows if it runs.
+        ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given (only
+            its lock shows whether the application runs).
         CheckpointError: the folder does not exist, is not a checkpoint, or it belongs to another application.
         UnknownTopicError: an input topic does not exist.
 
@@ -193,7 +193,7 @@ def reset(
         force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint. Default:
             False.
 
-    Raises: As `plan_reset`: EngineError while the application runs, unless ``force``.
+    Raises: The errors of `plan_reset`.
 
     Example:
         >>> from kstreamnb.kafka import local_broker

@@ -120,7 +120,7 @@ def summed(output: Iterable[OutputColumns], send: Callable[[OutputColumns], None
 def _sizes_and_bytes(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:
     """Return the length of each item, -1 for None, and the concatenation of all items.
 
-    Sizes are part of the checksum, so that neighbouring fields cannot be confused.
+    Sizes are part of the checksum, so that neighboring fields cannot be confused.
     """
     plain = cast("Sequence[bytes]", column)
     try:

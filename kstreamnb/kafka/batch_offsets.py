@@ -1,6 +1,6 @@
 """Finds the end of a batch of bounded size: always a prefix of the merge of all partitions by event time.
 
-The merge takes the least head first, which is the order of (greatest timestamp so far in the partition, topic,
+The merge takes the lowest head first, which is the order of (highest timestamp so far in the partition, topic,
 partition, offset). The first offsets at or after a time T split every partition at the same position of that
 order, so the results of a topology do not depend on how its input is divided into batches.
 """
@@ -49,7 +49,7 @@ def batch_end_by_time(
         end: up to where there are records.
         limit: records at most.
         at_time: looks up the first offsets at or after a time in ms.
-        times_ms: a time that no record before ``start`` exceeds, and the greatest time of all.
+        times_ms: a time that no record before ``start`` exceeds, and the highest time of all.
         exact: search until the end has exactly ``limit`` records, with more look-ups at the brokers.
     """
     if limit < 1:

@@ -105,7 +105,7 @@ class BoundedReader:
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         topics: names of topics.
-        patience_s: how many seconds a broker may be away before a call fails; default 30.
+        patience_s: how many seconds a broker may be unreachable before a call fails; default 30.
     """
 
     def __init__(self, servers: Servers, topics: Iterable[str], *, patience_s: float = 30.0) -> None:
@@ -143,7 +143,7 @@ class BoundedReader:
         return self._last_end[0]
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
-        """Return the least timestamp among the first records of the partitions."""
+        """Return the lowest timestamp among the first records of the partitions."""
         waiting = {(each.topic, each.partition): each.start for each in pieces_between(start, end)}
         first = first_messages(self.servers, waiting, _PATIENCE_S)
         return max(0, min((message.timestamp()[1] for message in first.values()), default=0))
@@ -288,7 +288,7 @@ def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
 
 
 def at_end(message: Message, servers: Servers) -> bool:
-    """Tell whether a message only marks the end of its partition; raise on other errors."""
+    """Return whether a message only marks the end of its partition; raise on other errors."""
     error = message.error()
     if error is None:
         return False

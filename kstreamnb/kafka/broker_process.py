@@ -46,7 +46,7 @@ class LocalBroker(Closing):
     if that is free.
 
     Args:
-        heap: the heap of its JVM; default "256m".
+        heap: heap size of its JVM. Default: "256m".
         data: a folder that survives the broker; by default a temporary folder, which `close` removes.
         config: further settings of the broker. Default: none.
         users: password by name. They authenticate at a second listener and may do only what access control lists
@@ -87,7 +87,7 @@ class LocalBroker(Closing):
 
     @property
     def running(self) -> bool:
-        """Tell whether the process runs."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -280,7 +280,7 @@ class LocalBroker(Closing):
         }
 
     def _answers(self) -> bool:
-        """Tell whether the broker answers before the timeout; one that is starting may answer without any broker."""
+        """Return whether the broker answers before the timeout; one that is starting may answer without any broker."""
         end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
         while self.running and time.monotonic() < end:
             with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):
@@ -304,12 +304,12 @@ def local_broker(
     Clients take ``servers=broker.bootstrap_servers``; ``broker.close()`` or a ``with`` block ends it.
 
     Args:
-        heap: the heap of its JVM; default "256m".
+        heap: heap size of its JVM. Default: "256m".
         data: a folder that survives the broker; by default a temporary one.
         config: further settings of the broker. Default: none.
         users: password by name. ``servers=broker.connection("shop")`` signs in as that user, which may do what access
             control lists allow, and nothing else. Default: none, clients need not sign in.
-        port: its port. Default: None, that of the data's last broker if it is free, else any free one.
+        port: its port. Default: None, the port last used with ``data`` if it is free, else any free port.
 
     Example:
         >>> from kstreamnb.kafka import Admin

@@ -145,7 +145,7 @@ def _hint(code: int | None, why: KafkaError | None) -> str | None:
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """Tell whether nothing listens at the address, or its name is unknown: known at once, without waiting."""
+    """Return whether nothing listens at the address, or its name is unknown: known at once, without waiting."""
     return error.code() == KafkaError._RESOLVE or "Connection refused" in error.str()  # noqa: SLF001
 
 

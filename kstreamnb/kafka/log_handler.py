@@ -40,7 +40,7 @@ class KafkaLogHandler(logging.Handler):
         delivery: "sync" waits for the broker at each call; default "async".
         max_block: how long a log call may wait, for room in the buffer and, if "sync", for the broker; by default
             100 ms, and 10 s if "sync".
-        level: the least level that is sent; by default every level.
+        level: the lowest level that is sent; by default every level.
 
     Example:
         >>> class Printer:

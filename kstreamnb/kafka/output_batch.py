@@ -111,7 +111,7 @@ class BatchHistory:
             raise CheckpointError(fact, detail=detail, hint=hint)
 
     def is_replay(self, last: Marker | None, batch: int, entry: str) -> bool:
-        """Tell whether the destination has a batch already.
+        """Return whether the destination has a batch already.
 
         Args:
             last: the last batch that the destination has.

@@ -210,7 +210,7 @@ def produce(
 ) -> int:
     r"""Send records, such as those of a sample, in their order and with their timestamps; return their number.
 
-    Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
+    Keys choose the partitions unless ``keep_partitions``. If records fail, the error of the first one is raised.
 
     Args:
         servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.

@@ -18,7 +18,7 @@ from kstreamnb.masking import masked, without_secrets
 Format = Literal["avro", "json_schema", "protobuf"]
 Settings = tuple[tuple[str, object], ...]
 Convert: TypeAlias = Callable[[Any, Any], object]
-"""``convert(value, context)`` of the registry's client; the values are of the user's own types."""
+"""``convert(value, context)`` of the registry's client; the values have the user's own types."""
 
 
 @dataclass(frozen=True)

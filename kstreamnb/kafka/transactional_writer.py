@@ -217,7 +217,7 @@ class TransactionalWriter(BatchWriter):
         return None
 
     def is_replay(self, batch: int, source: str) -> bool:
-        """Tell whether Kafka has a batch already; raises CheckpointError or DataLossError as `publish` does."""
+        """Return whether Kafka has a batch already; raises CheckpointError or DataLossError as `publish` does."""
         return self._history().is_replay(self.marker, batch, source)
 
     def publish(

@@ -18,9 +18,9 @@ from kstreamnb.notebook.variables import edited, plain_source, read_names, span,
 def export(path: Path | str, builder: StreamsBuilder) -> None:
     """Write the cells that made a builder's topology, and those that they need, as a script.
 
-    The script builds a topology of equal fingerprint. Without arguments it prints the description; with ``--servers``
-    it runs on Spark until SIGTERM, which stops it after the running batch. Secrets in the cells are not written: the
-    script reads them from the environment, and its first line names the variables.
+    The script builds a topology with the same fingerprint. Without arguments it prints the description; with
+    ``--servers`` it runs on Spark until SIGTERM, which stops it after the running batch. Secrets in the cells are not
+    written: the script reads them from the environment, and its first line names the variables.
 
     Args:
         path: the file to write.

@@ -1,6 +1,6 @@
 """Keeps secrets out of exported scripts: plain ones are read from the environment, any other refuses the export.
 
-A secret is a text under a secret's name: a setting, variable, attribute, parameter, default, function, or argument.
+A secret is a string under a secret's name: a setting, variable, attribute, parameter, default, function, or argument.
 A plain text there becomes ``os.environ[…]``. Text that is computed (f-strings, bytes, concatenations, decoding) cannot
 be replaced safely, and neither can a private key or a password inside an address, wherever it is.
 """
@@ -57,7 +57,7 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
     edits = [(*span(source, secret), ast.unparse(lookup)) for secret, lookup, _ in secrets]
     result = edited(source, [*edits, *_comments(source, {str(secret.value) for secret, _, _ in secrets})])
     if ast.dump(ast.parse(result)) != ast.dump(tree):  # Python does not say where an f-string's parts are
-        raise _refusal("it is a part of a text that is put together", secrets[0][0].lineno)
+        raise _refusal("it is part of a string that is put together", secrets[0][0].lineno)
     return result, tuple(dict.fromkeys(name for _, _, name in secrets))
 
 
@@ -111,7 +111,7 @@ def _check(tree: ast.AST) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = node.value if isinstance(node.value, str) else node.value.decode(errors="replace")
             if _SECRET_TEXT.search(text):
-                raise _refusal("a text contains a password or private key", node.lineno)
+                raise _refusal("a string contains a password or private key", node.lineno)
         if isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Set):
             _check_pairs(node, node.lineno)
 
@@ -122,7 +122,7 @@ def _check_pairs(node: ast.expr, line: int) -> None:
     texts = [text for part in parts for text in _texts(part)]
     setting = next((text for text in texts if "." in text and " " not in text and _SECRET.search(text)), None)
     if setting is not None and len(texts) > 1:
-        raise _refusal(f'"{setting}" is passed with other texts, one of which may be its value', line)
+        raise _refusal(f'"{setting}" is passed with other strings, one of which may be its value', line)
 
 
 def _refusal(fact: str, line: int) -> EngineError:

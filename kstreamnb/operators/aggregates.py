@@ -230,7 +230,7 @@ class WindowAggregate(WindowedFold):
 
     Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the later of
     record and row; store: window.
-    Units: windows are ``[start, start + size)`` in ms of stream time, which is the greatest timestamp seen here.
+    Units: windows are ``[start, start + size)`` in ms of stream time, which is the highest timestamp seen here.
     Late: a window that ended at or before stream time - grace accepts no more records: "late". A null key is dropped.
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
     """

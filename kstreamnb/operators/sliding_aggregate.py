@@ -1,6 +1,6 @@
 """Aggregates a grouped stream in sliding windows: one for every set of records that are close to each other.
 
-A window is stored by its start. The time of its row is the greatest timestamp in it; from that the algorithm derives
+A window is stored by its start. The time of its row is the highest timestamp in it; from that the algorithm derives
 where the record before the new one was.
 """
 
@@ -32,9 +32,9 @@ class SlidingAggregate(WindowedFold):
     difference]`` once a later record is in it. The windows of records earlier than ``difference`` that would begin
     before 0 are one, ``[0, difference]``. Otherwise as `WindowAggregate`; null values are dropped.
 
-    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the greatest
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the highest
     timestamp in the window; store: window.
-    Units: both ends of a window are inclusive; stream time is the greatest timestamp seen here.
+    Units: both ends of a window are inclusive; stream time is the highest timestamp seen here.
     Late: a window that ended before stream time - grace takes no more records: "late". Null keys and values are
     dropped: "null key", "null value".
     Source: Kafka Streams `TimeWindowedKStream#aggregate` by `SlidingWindows`, KIP-450, KIP-825.

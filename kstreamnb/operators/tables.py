@@ -199,7 +199,7 @@ class Suppress(Operator):
     (``emit_early``), or the task fails.
 
     Shape: table[K, V] -> table[K, V]; 1 -> 0..n; key, time and headers of the last buffered change; store: buffer.
-    Units: ``wait_ms`` is stream time, which is the greatest timestamp seen here; ``max_bytes`` is an estimate.
+    Units: ``wait_ms`` is stream time, which is the highest timestamp seen here; ``max_bytes`` is an estimate.
     Late: nothing is dropped; with ``drop_tombstones`` deletions end here.
     Source: Kafka Streams `KTable#suppress`, `Suppressed`, KIP-328.
     """

@@ -128,7 +128,7 @@ class TraceIndex:
         return state_vars
 
     def stream_time(self, task: str, step: int) -> int:
-        """Return a task's stream time after ``step`` steps: the greatest timestamp consumed, -1 before the first."""
+        """Return a task's stream time after ``step`` steps: the highest timestamp consumed, -1 before the first."""
         positions, times = self._stream_times.get(task, _NO_TIMES)
         taken = bisect_left(positions, self.end(step))
         return times[taken - 1] if taken else -1

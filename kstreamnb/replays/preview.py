@@ -31,7 +31,7 @@ class Preview(FramedTable):
         dropped: the number of records that were dropped on the way.
         is_table: the records are changes of a table, shown as ``+I``, ``-U``, ``+U`` and ``-D``.
         available: the number of input records of the sample.
-        partitions: the greatest number of partitions of a topic that it read.
+        partitions: the maximum number of partitions of a topic that it read.
         topics: the topics that it would read.
     """
 

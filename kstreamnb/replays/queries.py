@@ -64,7 +64,7 @@ class Queries(Navigation):
             by: "key" for a lane per key, "task" for a lane per task. Default: "key".
             key: show only this key. Default: all keys.
             between: first and last event time, both included; default: all.
-            most: the greatest number of lanes; keys with dropped records come first. At most 400 records are drawn.
+            most: the maximum number of lanes; keys with dropped records come first. At most 400 records are drawn.
                 Default: 12.
 
         Raises: StateError for an unknown store, EngineError for lanes that cannot be drawn.

@@ -41,7 +41,7 @@ def replay(
             topology's builder.
         partitions: partitions of topics by name, or one number for all; default: the fewest that include the partitions
             of all records, as for previews.
-        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        config: settings by Python's or Kafka's names. Default: `Config()`.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         cache: use record caches, flushed after every record; default as configured.
@@ -72,7 +72,7 @@ def replay(
 
 
 def least_partitions(numbers: Iterable[int]) -> int:
-    """Return the least number of partitions per topic that has all these; -1 stands for any partition.
+    """Return the smallest number of partitions per topic that has all these; -1 stands for any partition.
 
     Raises: ConfigError for a number so large that it was probably read from the wrong column.
 

@@ -62,7 +62,7 @@ def redact(self: Sample, *fields: str, replacement: object = ...) -> Sample:
 
 
 def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
-    """Replace keys, and the fields of dict values that hold keys too, by a keyed hash.
+    """Replace keys, and fields of dict values that hold keys, with a keyed hash.
 
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
     UUIDs and bytes become others of the same type and size, different ones for different keys. Any other value becomes

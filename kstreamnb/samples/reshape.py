@@ -27,7 +27,7 @@ def head(self: Sample, count: int = 10) -> Sample:
     """Return the first records.
 
     Args:
-        count: greatest number of records. Default: 10.
+        count: maximum number of records. Default: 10.
     """
     expect_number(count, "number of records")
     return replace(self, records=self.records[:count])
@@ -70,7 +70,7 @@ def of_topic(self: Sample, *topics: str) -> Sample:
 
 
 def merge(self: Sample, *others: Sample) -> Sample:
-    """Return all records in the order in which a task would take them: least head first, by time, topic and partition.
+    """Return all records in the order in which a task would take them: lowest head first, by time, topic and partition.
 
     The order within a partition of one sample is kept. If two samples share a partition, theirs are interleaved.
 
@@ -140,7 +140,8 @@ def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_se
 
 
 def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: float = 1.0) -> Sample:
-    """Return the records in another order of arrival with unchanged timestamps; the same for the same seed, everywhere.
+    """Return the records in a different order of arrival, with unchanged timestamps; a seed gives the same order
+    everywhere.
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is arbitrary.

@@ -141,7 +141,7 @@ class Sample(Suggesting, Framed):
         key_serde: Serde | str | None = None,
         **draw: object,
     ) -> Sample:
-        """Make a sample of the rows of a frame of pandas, Polars or Spark, or of an Arrow table.
+        """Make a sample from a frame of pandas, Polars or Spark, or from an Arrow table.
 
         ``key``, ``timestamp`` and ``partition`` name columns; ``value`` one column, or those of a dict (all others
         when not given). Rows have no offsets: rows keep their order, but those of Spark are ordered by time and then by
@@ -182,7 +182,7 @@ class Sample(Suggesting, Framed):
     @classmethod
     @extra("samples")
     def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
-        """Make a sample of a Parquet file: one that `to_parquet` wrote, or any other if its columns are named.
+        """Make a sample from a Parquet file: one that `to_parquet` wrote, or any other if its columns are named.
 
         ``topic``, ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` are those of
         `from_dataframe`.
@@ -201,7 +201,8 @@ class Sample(Suggesting, Framed):
 
     @classmethod
     def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: object) -> Sample:
-        """Make a sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named.
+        """Make a sample from a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are
+        named.
 
         Args:
             path: path of the file, in UTF-8.
@@ -249,9 +250,9 @@ class Sample(Suggesting, Framed):
         Args:
             servers: ``host:port,…``, or settings of a client with ``bootstrap.servers`` among them.
             topics: names of the topics to read.
-            records: greatest number of records; None for no limit. Default: 1000.
+            records: maximum number of records; None for no limit. Default: 1000.
             seconds: longest time to read, in seconds; None for no limit. Default: 10.
-            bytes: greatest total size of keys and values. Default: None, no limit.
+            bytes: maximum total size of keys and values. Default: None, no limit.
             from_: where to start: "earliest", "latest", an instant, or offsets by topic and partition. Default:
                 "earliest".
             follow: wait for records that are written later, too. Default: False.
@@ -263,7 +264,7 @@ class Sample(Suggesting, Framed):
             hash_keys: salt with which keys are hashed. Default: None, keys stay.
             progress: function ``(records, bytes, seconds) -> None``, called a few times a second. Default: None.
 
-        Raises: ConfigError for a limit that is not positive, a topic that is not text, or fields in one text;
+        Raises: ConfigError for a limit that is not positive, a topic that is not text, or fields in one string;
             KafkaException of the client.
         """
         from kstreamnb.kafka.capture import CaptureLimits, capture
@@ -348,7 +349,7 @@ class Sample(Suggesting, Framed):
         """Describe the records: fields with types, missing values and ranges; keys, bytes and times by partition.
 
         Args:
-            top: how many of the most frequent values of a field are named. Default: 3.
+            top: how many of the most frequent values of a field to name. Default: 3.
 
         Example:
             >>> sample = Sample.from_records([("orders", 0, 0, 0, "a", {"n": 1}), ("orders", 0, 1, 5, "a", {"n": 4})])

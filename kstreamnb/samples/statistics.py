@@ -30,7 +30,7 @@ _CLASSES_MS = (1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 @dataclass(frozen=True)
 class Lateness:
-    """How far records are behind the greatest timestamp before them in their partition, in ms.
+    """How far records are behind the highest timestamp before them in their partition, in ms.
 
     That is the distance to stream time at which a task takes them. ``sorted_ms`` holds it for every record.
     """
@@ -69,7 +69,7 @@ class Lateness:
         return tuple(zip(names, counts, strict=True))[: last + 1]
 
     def suggested_grace_ms(self, share: float = 0.999) -> int:
-        """Return the least round duration that keeps a share of the records, whatever their windows.
+        """Return the shortest round duration that keeps a share of the records, whatever their windows.
 
         Args:
             share: a share of the records, 0 to 1. Default: 0.999.

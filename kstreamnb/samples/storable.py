@@ -50,7 +50,7 @@ def naming_fields(records: Iterable[TopicRecord]) -> Iterator[None]:
                     kind = f'a value of type "{type(part).__name__}"'
                     fact = f'field "{path}" of topic "{record.topic}" has {kind}, which cannot be written as text'
                     hint = "convert it to text, a number or a dict, or capture it with value_serde= or key_serde="
-                    hint = 'give it names that are texts other than "$cell"' if isinstance(part, dict) else hint
+                    hint = 'give it names that are strings other than "$cell"' if isinstance(part, dict) else hint
                     detail = f"it is in the record at offset {record.offset}"
                     raise ConfigError(fact, detail=detail, hint=hint) from error
         raise

@@ -167,7 +167,7 @@ def _parse_headers(text: str) -> Headers:
         return ()
     pairs: Any = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list) or not all(_is_header(pair) for pair in pairs):
-        raise ConfigError(f"headers must map names to texts, got {text}", hint='write for example {"source": "web"}')
+        raise ConfigError(f"headers must map names to strings, got {text}", hint='write for example {"source": "web"}')
     return tuple((name, None if item is None else _header_bytes(item)) for name, item in pairs)
 
 

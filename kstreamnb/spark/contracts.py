@@ -103,7 +103,7 @@ class QuerySink:
     ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
     log of offsets of batches that run again after a repair. ``owner``: the claim of the query's start.
     ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes again; empty
-    if it recognises the batch.
+    if it recognizes the batch.
     """
 
     repeats: ClassVar[str] = ""

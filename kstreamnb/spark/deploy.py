@@ -102,7 +102,7 @@ def deploy(
     r"""Run a topology as a streaming query from Kafka to Kafka; continue from the checkpoint if there is one.
 
     Args:
-        topology: what ``builder.build()`` returned.
+        topology: the topology, from ``builder.build()``.
         spark: the session; without one, `spark_session` starts one. Default: None.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them. Default: None,
             those of ``config``.
@@ -110,42 +110,42 @@ def deploy(
             the session's Hadoop knows; it belongs to this application alone.
         config: the application's settings, as for the driver; they may hold ``bootstrap.servers``. Settings of clients,
             such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win. Default:
-            that of `Config`.
-        application_id: the application's id, unless the config or the topology's name says it. Default: None.
-        guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
-            config's ``processing.guarantee`` by default.
-        starting: where a new query begins: "earliest", "latest", which is now, an instant, or offsets by topic and
-            partition. Default: "earliest".
-        trigger: the time between batches, "0s" for at once; by default the config's
-            ``commit.interval.ms`` if it is set, else at once.
-        available_now: end when all records that exist now are processed. Default: False, it runs until it is stopped.
-        max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
-            any size through in batches whose transactions end in time.
+            `Config()`.
+        application_id: the application's id. Default: None, that of the config, else the topology's name.
+        guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish a batch twice.
+            Default: None, the config's ``processing.guarantee``.
+        starting: where a new query begins: "earliest", "latest" (now), an instant, or offsets by topic and partition.
+            Default: "earliest".
+        trigger: the time between batches; "0s" starts each batch at once. Default: None, the config's
+            ``commit.interval.ms`` if it is set, else "0s".
+        available_now: process the records that exist now, then end. Default: False, run until the query is stopped.
+        max_records: maximum number of records per batch, earliest event times first; 0 for no limit. The default keeps
+            batches small enough for their transactions to end in time, whatever the size of the backlog.
         tick: how often wall-clock punctuators are checked, if the topology has users' processors. Default: "1s".
         spark_partitions: state partitions of the query, fixed by its first start until `ks.spark.rescale`; by default
             as many as cores, but no more than the widest level has tasks. With 1, the default in a session of the
             profile "latency", a foreign-key join stays one task.
-        memory_limit: bytes of memory that state may take in all Python workers of an executor; state beyond it is in
-            files in the executor's local folder. Default: 1 GiB.
-        fail_on_loss: end the query when records were removed before they were read. Default: True.
+        memory_limit: bytes of memory that state may take in all Python workers of an executor; state that exceeds it is
+            kept in files in the executor's local folder. Default: 1 GiB.
+        fail_on_loss: end the query if records were removed before they were read. Default: True.
         create_topics: create output topics that do not exist, with the partitions of the widest input. Default: True.
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`. Default: None.
-        changelogs: write the stores' changes to changelog topics, too, as Kafka Streams would: an application in Java
-            can restore its stores from them. Default: False.
+        changelogs: also write the stores' changes to changelog topics, as Kafka Streams does, so that a Java
+            application can restore its stores from them. Default: False.
         discover: how often to look for new topics, if a source reads topics by a pattern, and for new partitions, if no
             task has state. Default: "30s".
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts. Default:
             True.
         verify: before each batch compare every store that a worker remembers with what was committed, and end the query
             if they differ; costs as much as reading the whole state. Default: False.
-        slow_batch: when a batch is called slow: `Query.status`, the log, ``/health`` and the panel then say which task,
-            node and record it is at. Default: "1m".
+        slow_batch: how long a batch may take before it counts as slow: `Query.status`, the log, ``/health`` and the
+            panel then name the task, node and record at work. Default: "1m".
         producer: further settings of the producer. Default: none.
         publish: "driver" publishes each batch in one transaction, so that readers see a whole batch or nothing of it.
             "executors" publishes in parallel, in a transaction for each output slot, as many as the first start has
             state partitions: each record once, but readers may see a part of a batch first. Default: "driver".
-        live: the driver gets the changes of stores with each batch, so that reading `Query.store` is fast; False
-            spares it that, and each read looks into the checkpoint. Default: True.
+        live: send the changes of stores to the driver with each batch, so that reading `Query.store` is fast. False
+            saves this work, but each read goes to the checkpoint. Default: True.
 
     Raises:
         CheckpointError: the checkpoint belongs to another topology, or the application to another checkpoint.

@@ -63,18 +63,18 @@ def run(
 ) -> RunResult:
     """Run a topology over all records of some topics, and return its output.
 
-    Rows of a task that overlap in time are held in memory while it runs: few if a frame is in the order of time.
+    While a task runs, it holds rows that overlap in time in memory: only a few if a frame is sorted by time.
 
     Args:
-        topology: what ``builder.build()`` gave.
+        topology: the topology, from ``builder.build()``.
         spark: the session; without one, `spark_session` starts one. Default: None.
         inputs: by topic, a Spark or pandas DataFrame with columns ``key, value, timestamp``, or a `FrameInput` that
             names the columns; or records, such as a `Sample`.
-        config: as for the driver. Default: that of `Config`.
+        config: as for the driver. Default: `Config()`.
         partitions: partitions of topics by name, or one number for all. They decide which records share a task, as in
             Kafka; one partition is one task on one core. Default: 1.
         wall_clock: the constant wall-clock time: ms, ISO text or an aware datetime. Default: 0, the epoch.
-        spark_partitions: how many of Spark's tasks share the work; twice the cores by default.
+        spark_partitions: number of Spark tasks that share the work. Default: None, twice the number of cores.
         keep_stores: include the stores in the result. Default: True.
 
     Raises:

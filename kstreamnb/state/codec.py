@@ -1,6 +1,6 @@
 """How a store converts keys and values to its internal form: wire values, one form for equal keys.
 
-Two keys are the same row exactly when their serialised bytes are equal. Python's ``1 == True == 1.0`` would merge
+Two keys are the same row exactly when their serialized bytes are equal. Python's ``1 == True == 1.0`` would merge
 rows that Kafka keeps apart, so types that equal each other are held as bytes.
 """
 

@@ -33,7 +33,7 @@ def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | Non
     word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
     kind = _KINDS.get(word)
     if kind is None:
-        raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {', '.join(_KINDS)}")
+        raise StateError(f'store "{spec.name}" has the unknown kind "{word}"', detail=f"known: {', '.join(_KINDS)}")
     if kind is KeyValueRows and spec.max_entries is not None:
         kind = LruRows
     cached = BEHIND_CACHE.get(kind) if spec.cached and not spec.retain_duplicates else None

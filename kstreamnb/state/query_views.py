@@ -133,11 +133,11 @@ class KeyValueView(ListedView[K, V]):
         return self._merge("reverse_all", reverse=True)
 
     def range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
-        """Return rows between two keys, both inclusive; None is open.
+        """Return rows between two keys, both inclusive; None means no bound.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
         """
         return self._merge("range", from_key, to_key)
 
@@ -145,8 +145,8 @@ class KeyValueView(ListedView[K, V]):
         """Return the rows of `range`, descending.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
         """
         return self._merge("reverse_range", from_key, to_key, reverse=True)
 
@@ -193,8 +193,8 @@ class WindowView(ListedView[Windowed[object], V]):
         """Return rows between two keys and two times.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
@@ -204,8 +204,8 @@ class WindowView(ListedView[Windowed[object], V]):
         """Return the rows of `fetch_keys`, descending.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
@@ -247,11 +247,11 @@ class SessionView(ListedView[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
     def fetch(self, key: object, to_key: object = ...) -> ByWindow[V]:
-        """Return the sessions of a key, or of the keys between two.
+        """Return the sessions of a key, or of a range of keys.
 
         Args:
-            key: the key, or the first of several. None: from the least one, if there is a last one.
-            to_key: the last key, inclusive. None: to the greatest one. Default: only ``key``.
+            key: the key; with ``to_key`` the lower bound, inclusive, and None for no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound. Default: only ``key``.
         """
         return self._merge("fetch", key, to_key)
 
@@ -259,8 +259,8 @@ class SessionView(ListedView[Windowed[object], V]):
         """Return the sessions of `fetch`, descending.
 
         Args:
-            key: the key, or the first of several. None: from the least one, if there is a last one.
-            to_key: the last key, inclusive. None: to the greatest one. Default: only ``key``.
+            key: the key; with ``to_key`` the lower bound, inclusive, and None for no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound. Default: only ``key``.
         """
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
@@ -273,18 +273,18 @@ class SessionView(ListedView[Windowed[object], V]):
 
         Args:
             key: the key.
-            start: the start of the session, an instant.
-            end: its end, which belongs to it.
+            start: the start of the session.
+            end: the end of the session, which is inclusive.
         """
         return self._find("fetch_session", key, _ms(start), _ms(end))
 
     def find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> ByWindow[V]:
-        """Return sessions of a key that overlap a time.
+        """Return the sessions of a key that overlap a time range.
 
         Args:
             key: the key.
-            earliest_end: the least end of a session, an instant, inclusive.
-            latest_start: the greatest start of a session, inclusive.
+            earliest_end: the earliest end of a session, inclusive.
+            latest_start: the latest start of a session, inclusive.
         """
         return self._merge("find_sessions", key, _ms(earliest_end), _ms(latest_start))
 
@@ -293,21 +293,21 @@ class SessionView(ListedView[Windowed[object], V]):
 
         Args:
             key: the key.
-            earliest_end: the least end of a session, an instant, inclusive.
-            latest_start: the greatest start of a session, inclusive.
+            earliest_end: the earliest end of a session, inclusive.
+            latest_start: the latest start of a session, inclusive.
         """
         return self._merge("backward_find_sessions", key, _ms(earliest_end), _ms(latest_start), reverse=True)
 
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
     ) -> ByWindow[V]:
-        """Return sessions of the keys between two that overlap a time.
+        """Return the sessions of a range of keys that overlap a time range.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
-            earliest_end: the least end of a session, an instant, inclusive.
-            latest_start: the greatest start of a session, inclusive.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
+            earliest_end: the earliest end of a session, inclusive.
+            latest_start: the latest start of a session, inclusive.
         """
         return self._merge("find_sessions_between", from_key, to_key, _ms(earliest_end), _ms(latest_start))
 
@@ -317,10 +317,10 @@ class SessionView(ListedView[Windowed[object], V]):
         """Return the sessions of `find_sessions_between`, descending.
 
         Args:
-            from_key: the first key, inclusive. None: from the least one.
-            to_key: the last key, inclusive. None: to the greatest one.
-            earliest_end: the least end of a session, an instant, inclusive.
-            latest_start: the greatest start of a session, inclusive.
+            from_key: the lower bound, inclusive. None: no lower bound.
+            to_key: the upper bound, inclusive. None: no upper bound.
+            earliest_end: the earliest end of a session, inclusive.
+            latest_start: the latest start of a session, inclusive.
         """
         times = (_ms(earliest_end), _ms(latest_start))
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)

@@ -153,7 +153,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     ``raw`` maps ``(wire key, position)`` to rows and None to ``(observed stream time, sequence)``. Positions of one key
     sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
-    ``_bits`` unless those are -1. The observed stream time is the greatest timestamp put so far.
+    ``_bits`` unless those are -1. The observed stream time is the highest timestamp put so far.
 
     Rows are always indexed by segment, for expiry; by time and by key only after the first range query.
     """

@@ -28,7 +28,7 @@ SegmentKey: TypeAlias = tuple[Hashable, int]
 
 
 class VersionedRows(Store[SegmentKey, Any]):
-    """Rows by key with their history, kept for ``history_ms`` before the greatest timestamp put.
+    """Rows by key with their history, kept for ``history_ms`` before the highest timestamp put.
 
     ``raw`` maps ``(wire key, -1)`` to the latest ``(wire value, timestamp)``, ``(wire key, segment)`` to the versions
     whose validity ended in that segment, and None to the observed stream time.

@@ -59,7 +59,7 @@ class _Task:
         if name not in self.stores:
             known = ", ".join(f'"{each}"' for each in self.stores) or "none"
             hint = "add it with add_state_store first"
-            raise StateError(f'store "{name}" is not known to the mock context', detail=f"there are {known}", hint=hint)
+            raise StateError(f'store "{name}" is not known to the mock context', detail=f"known: {known}", hint=hint)
         return self.stores[name]
 
     def only_reads(self, store: str) -> bool:

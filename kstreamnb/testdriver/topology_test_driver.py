@@ -231,7 +231,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         Args:
             by: duration such as "30s".
 
-        Raises: ApplicationStateError if the driver is closed, ConfigError for a text that is not a duration.
+        Raises: ApplicationStateError if the driver is closed, ConfigError for a string that is not a duration.
         """
         self._refuse_closed()
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
@@ -315,7 +315,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             name: name of the store.
 
         Raises:
-            StateError: no store has this name, it is of another kind, or it keeps no headers.
+            StateError: no store has this name, it has a different kind, or it keeps no headers.
         """
         return self._view(name, DisplayedKeyValueView, "timestamped_key_value", show="headers")
 
@@ -356,7 +356,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             name: name of the store.
 
         Raises:
-            StateError: no store has this name, it is of another kind, or it keeps no headers.
+            StateError: no store has this name, it has a different kind, or it keeps no headers.
         """
         return self._view(name, DisplayedWindowView, "timestamped_window", show="headers")
 
@@ -377,7 +377,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             name: name of the store.
 
         Raises:
-            StateError: no store has this name, it is of another kind, or it keeps no headers.
+            StateError: no store has this name, it has a different kind, or it keeps no headers.
         """
         return self._view(name, DisplayedSessionView, "session", show="headers")
 

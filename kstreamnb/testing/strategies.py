@@ -36,7 +36,7 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
     Args:
         topology: the topology; topics that it does not read are left out.
         example: typical records, such as a `Sample`.
-        records: the greatest number of records in a sample. Default: 12.
+        records: the maximum number of records in a sample. Default: 12.
 
     Raises: ConfigError if the example has no record of a topic that the topology reads; MissingPackageError without
         Hypothesis.
@@ -185,7 +185,7 @@ def counterexample(
         topology: the topology.
         example: typical records, such as a `Sample`.
         law: called with the `Replay` of each sample; a sample violates the law if it returns False or raises.
-        records: the greatest number of records in a sample. Default: 12.
+        records: the maximum number of records in a sample. Default: 12.
         examples: the number of samples to try. Default: 200.
         partitions: partitions of every input topic. Default: 1.
 

@@ -273,7 +273,7 @@ def python_workers() -> list[int]:
 
 
 def quantiles(latencies_ms: list[float]) -> dict[str, float]:
-    """Return the median, the 99th percentile and the 99.9th: the least age that this share does not exceed.
+    """Return the median, the 99th percentile and the 99.9th: the lowest age that this share does not exceed.
 
     Example:
         >>> quantiles([float(age) for age in range(1, 2001)])

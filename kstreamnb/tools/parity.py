@@ -133,11 +133,11 @@ def parity(
     time 0 gets the time 1 ms in all engines, because Kafka's client cannot send 0.
 
     Args:
-        topology: the result of ``builder.build()``.
+        topology: the topology, from ``builder.build()``.
         sample: records of the topology's topics.
         spark: the session; without one, ``spark_session()`` starts one. Default: None.
         partitions: partitions of topics by name, or one number for all. Default: 1.
-        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        config: settings by Python's or Kafka's names. Default: `Config()`.
         streaming: also deploy it, from a temporary local broker and back to it, in micro-batches. Default: False.
 
     Example:
@@ -181,7 +181,8 @@ def verify_state(query: Query) -> StateCheck:
     r"""Compare every store of a deployed query with its state log in the checkpoint, row by row.
 
     The store is the one that ``query.store(name)`` shows. If the deployment writes changelog topics, the stores of the
-    log are also compared with those of the topics. Processing pauses meanwhile. A stopped query can be compared, too.
+    log are also compared with those of the topics. Processing pauses during the comparison. A stopped query can be
+    compared, too.
 
     Args:
         query: the query that `deploy` returned.

@@ -43,7 +43,7 @@ def head(
     Args:
         handle: the stream or table to preview.
         records: records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample.
-        limit: greatest number of results; None for all. Default: 10.
+        limit: maximum number of results; None for all. Default: 10.
         partitions: number of partitions of every topic, or by topic. Default: 1.
 
     Example:

@@ -3,7 +3,7 @@
 `describe_topology` computes it in Java's orders; `display.parser` reads it from the text of any application. Its text
 is the text of Kafka's ``TopologyDescription``.
 
-Nodes are ordered by the size of the tree below them (every path counts), then by name. The lists of neighbours are tree
+Nodes are ordered by the size of the tree below them (every path counts), then by name. The lists of neighbors are tree
 sets filled while those sizes still grow, in the order of a hash map over the names; both are reproduced.
 """
 

@@ -1,6 +1,6 @@
 """Derives the partition count of every topic, the tasks of a topology, and the topics that an application owns.
 
-The counts of the user's topics are given. A repartition topic with a fixed count keeps it; another gets the greatest
+The counts of the user's topics are given. A repartition topic with a fixed count keeps it; another gets the highest
 count among the sources of the sub-topologies that write it, and then that of its co-partitioned peers.
 """
 
@@ -170,7 +170,7 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
 def _repartition_counts(
     topology: NodeGraph, reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return fixed counts and, for the others, the greatest upstream count, in as many rounds as
+    """Return fixed counts and, for the others, the highest upstream count, in as many rounds as
     chains of topics need.
     """
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]

@@ -371,7 +371,8 @@ class Topology(Suggesting, Displayed):
 
     @property
     def stale(self) -> str | None:
-        """Say that the builder's declarations changed after this was built, and what to do; None if they did not.
+        """Return the warning that the builder's declarations changed after this was built, with what to do; None if
+        they did not.
 
         This happens only in notebooks, where a cell that runs again changes its earlier declarations.
         """
@@ -384,7 +385,7 @@ class Topology(Suggesting, Displayed):
 
     @property
     def unwritten(self) -> str | None:
-        """Say that a run would have no effect, and what to do.
+        """Return the warning that a run would have no effect, with what to do.
 
         None if anything is written to a topic or kept in a store, or if a function may have an effect: a user's
         processor, ``foreach``, ``peek`` or ``print``.

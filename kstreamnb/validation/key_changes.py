@@ -28,7 +28,7 @@ _NAMED = 3
 
 @dataclass
 class _KeyChanges:
-    """The keys that a node forwarded in place of others, by new key; *misplaced* are those of another partition."""
+    """The keys that a node forwarded in place of others, by new key; *misplaced* are those in another partition."""
 
     old_keys: dict[str, str] = field(default_factory=dict)
     misplaced: set[str] = field(default_factory=set)

@@ -42,7 +42,7 @@ def check(
         topology: the topology to check.
         partitions: partition counts by topic, or one number for all; default: derived from the sample.
         sample: records of any topics with their partitions; default none.
-        config: settings by Python's or Kafka's names. Default: that of `Config`.
+        config: settings by Python's or Kafka's names. Default: `Config()`.
         folders: a deployment's folders by what they contain: ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
             Default: none.
 

@@ -23,6 +23,7 @@ PAGES = (
     "patterns",
     "errors/brokererror",
     "howto/json-to-alert",
+    "howto/port-from-java",
     "metrics",
     "performance",
     "reference/KTable",
@@ -92,3 +93,27 @@ def test_the_link_of_an_error_leads_to_its_page(browser: Browser, site: StaticSi
         for title in ("Cause", "Remedy", "Example"):
             expect(page.get_by_role("heading", level=2, name=title)).to_be_visible()
         expect(page.locator("article")).to_contain_text("5 parsecs")
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("groupByKey", "Port a Java application"), ("interactive queries", "Read a store"), ("serde", "Choose serdes")],
+)
+def test_the_search_lists_the_reference_and_guides_first(
+    browser: Browser, site: StaticSite, words: str, page: str
+) -> None:
+    """Many chapters of the course contain the words of an operator as well."""
+    with reader(browser, site) as tab:
+        tab.goto(f"{site.url}/search.html?q={words}")
+        expect(tab.locator("#search-results")).to_contain_text("found")
+        assert page in tab.locator("#search-results li a").all_inner_texts()[:5]
+
+
+def test_a_copied_block_is_code(browser: Browser, site: StaticSite) -> None:
+    """Prompts and output are not selected, so a block can be pasted into a file."""
+    with reader(browser, site) as page:
+        page.goto(f"{site.url}/howto/serdes.html")
+        block = page.locator("article pre").first
+        code = block.evaluate("block => { getSelection().selectAllChildren(block); return getSelection().toString() }")
+        assert code.startswith("import kstreamnb as ks\nbuilder = ")
+        assert "(7, 3.5)" not in code

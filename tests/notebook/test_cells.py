@@ -382,7 +382,7 @@ def test_forgetting_a_cell_that_declared_nothing_is_an_error(shell: Shell) -> No
     """The error lists the existing cells."""
     with pytest.raises(TopologyError, match='nothing was declared in "cell 77"') as raised:
         shell.value("builder").forget("cell 77")
-    assert raised.value.detail == "there are cell 3, cell 4, cell 5"
+    assert raised.value.detail == "declared in cell 3, cell 4, cell 5"
 
 
 def test_a_cell_that_failed_half_way_is_mended_by_running_it_again(shell: Shell) -> None:

@@ -436,7 +436,7 @@ def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: S
         ('ks.TopicRecord("t", 0, 0, 5, "k", "v").value()', "value is an attribute: write it without ()"),
         ('ks.StreamsBuilder().stream("t", Consumed.with_("string", "string"))', "write ks.Consumed, after"),
         ('print(KeyValue.pair("k", 1))', "write a pair as a tuple: (key, value)"),
-        ("window = Duration.ofMinutes(5)", 'write a duration as a text such as "5s", or as a timedelta'),
+        ("window = Duration.ofMinutes(5)", 'write a duration as a string such as "5s", or as a timedelta'),
         ("ks.Serdes.string().serializer()", "pass the serde itself"),
     ],
 )

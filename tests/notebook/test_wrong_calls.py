@@ -144,7 +144,7 @@ def test_elements_that_only_a_call_would_tell_are_not_guessed(shell: Shell, sour
         ('KStream<String, Long> more = builder.stream("more")', "leave out the type: more = …"),
         ("from kstreamnb import KeyValue", "write a pair as a tuple: (key, value)"),
         ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
-        ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a text such as "5s"'),
+        ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a string such as "5s"'),
     ],
 )
 def test_javas_syntax_and_names_get_a_hint(shell: Shell, source: str, hint: str) -> None:

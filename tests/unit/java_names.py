@@ -13,8 +13,8 @@ _HEAD = """# From Java's names to Python's
 
 Every public method of the public classes of Kafka Streams {version}, and its counterpart; classes without methods to
 call, such as functional interfaces and exceptions, are in the last table. Methods are in snake_case; options are
-keywords; durations are texts such as `"5m"` or `timedelta`s; iterators need no closing; drivers, brokers and producers
-are context managers. `as_` and `with_` have an underscore because `as` and `with` are keywords of Python.
+keywords; durations are strings such as `"5m"` or `timedelta`s; iterators need no closing; drivers, brokers and
+producers are context managers. `as_` and `with_` have an underscore because `as` and `with` are keywords of Python.
 
 A name alone is a method of the class of the same name; `a.b:C.d` is in the module `kstreamnb.a.b`; a method without a
 counterpart has the reason.

@@ -168,8 +168,8 @@ def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
     for anchor in anchors:
         assert ">>> outputs(" in headings[anchor], anchor
     applications = {
-        "prioritise": ("E-mail", '"mail-first"'),
-        "standardise-and-route": ("User content", ".strip().title()", "deliveries", '("freight", "bike", "van")'),
+        "prioritize": ("E-mail", '"mail-first"'),
+        "standardize-and-route": ("User content", ".strip().title()", "deliveries", '("freight", "bike", "van")'),
         "fan-out-a-news-feed": ("news feed", '"feeds"'),
         "latest-value": ("sold out", '"reprice"'),
         "windowed-total": ("Turnover", '"daily"'),

@@ -362,6 +362,6 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
     """A cluster has many topics: their list would hide what was wrong."""
     error = unknown("topic", "ordrs-7", [f"topic-{at}" for at in range(2000)] + ["orders-7"], error=UnknownTopicError)
     assert error.detail is not None
-    assert error.detail.startswith("there are orders-7, ")
+    assert error.detail.startswith("existing names: orders-7, ")
     assert error.detail.endswith(" and 1,991 more")
     assert 'did you mean "orders-7"?' == error.hint

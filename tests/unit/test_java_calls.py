@@ -99,7 +99,7 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "Duration": (
         lambda: ks.Duration.ofSeconds(5),  # type: ignore[attr-defined]
-        'write a duration as a text such as "5s", or as a timedelta',
+        'write a duration as a string such as "5s", or as a timedelta',
     ),
 }
 
@@ -108,7 +108,7 @@ HINTS |= {
     name: (lambda name=name: getattr(ks, name), hint)  # type: ignore[misc]
     for name, hint in {
         "StringSerializer": 'pass the serde itself, such as "string", or ks.Serdes.long()',
-        "TimeUnit": 'write a duration as a text such as "5s", or as a timedelta',
+        "TimeUnit": 'write a duration as a string such as "5s", or as a timedelta',
         "Collections": 'write a list: ["orders", "returns"]',
         "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
         "AutoOffsetReset": 'name it: builder.stream("orders", offset_reset="earliest")',
@@ -183,7 +183,7 @@ SCRIPTS = {
         "application_id is an attribute: write it without ()",
     ),
     "KeyValue.pair": ("pair = KeyValue.pair(1, 2)", "write a pair as a tuple: (key, value)"),
-    "Duration.ofMinutes": ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a text such as "5s"'),
+    "Duration.ofMinutes": ("ks.TimeWindows.of(Duration.ofMinutes(5))", 'write a duration as a string such as "5s"'),
     "ValueAndTimestamp.make": ("ks.ValueAndTimestamp.make(1, 2)", "call the class: ks.ValueAndTimestamp("),
     "new KafkaStreams": ("import porting", "ks.deploy(topology, …) runs it on Spark"),
 }
@@ -284,7 +284,7 @@ def test_a_failure_to_start_a_processor_has_the_hint() -> None:
     builder.stream("orders").process(Watch).to("out")
     with pytest.raises(ks.errors.ProcessingError) as caught:
         ks.TopologyTestDriver(builder.build())
-    assert caught.value.hint == 'write a duration as a text such as "5s", or as a timedelta'
+    assert caught.value.hint == 'write a duration as a string such as "5s", or as a timedelta'
 
 
 def test_a_sample_does_not_grow() -> None:
@@ -335,7 +335,7 @@ IN_FUNCTIONS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "KeyValue": (lambda own, record: KeyValue.pair(1, 2), "write a pair as a tuple"),  # type: ignore[name-defined]  # noqa: F821
     "Duration": (
         lambda own, record: own.context.schedule(Duration.ofMinutes(5), "stream_time", print),  # type: ignore[name-defined]  # noqa: F821
-        "write a duration as a text",
+        "write a duration as a string",
     ),
     "putIfAbsent": (
         lambda own, record: own.context.get_state_store("s").putIfAbsent("k", "v"),

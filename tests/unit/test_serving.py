@@ -72,7 +72,7 @@ def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks
     """S1-32, S2-49: the text writes "Count" for a store created as "Counts"."""
     status, answer = ask(server, "/stores/clicks-per-usr/u1")
     assert status == 404
-    assert "there are clicks-per-user, per-minute, prices, visits" in answer["error"]
+    assert "existing names: clicks-per-user, per-minute, prices, visits" in answer["error"]
     assert 'did you mean "clicks-per-user"?' in answer["error"]
 
 

@@ -82,7 +82,7 @@ class CheckpointFiles(ABC):
 
     @abstractmethod
     def exists(self, name: str = "") -> bool:
-        """Tell whether there is a file or folder; by default, the checkpoint itself.
+        """Return whether there is a file or folder; by default, the checkpoint itself.
 
         Args:
             name: the file or folder. Default: the checkpoint.
@@ -111,7 +111,7 @@ class CheckpointFiles(ABC):
 
     @abstractmethod
     def in_use(self) -> bool:
-        """Tell whether a running query uses the checkpoint; False if it is not `local`."""
+        """Return whether a running query uses the checkpoint; False if it is not `local`."""
 
     def last_line(self, name: str) -> str:
         """Return the last line of a text file, which has the content in Spark's logs.
@@ -196,7 +196,7 @@ class LocalFiles(CheckpointFiles):
         return []
 
     def exists(self, name: str = "") -> bool:
-        """Tell whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         return (self.folder / name).exists()
 
     def delete(self, name: str = "") -> None:
@@ -218,7 +218,7 @@ class LocalFiles(CheckpointFiles):
         return SharedLock(self.folder)
 
     def in_use(self) -> bool:
-        """Tell whether a process has locked the folder."""
+        """Return whether a process has locked the folder."""
         return in_use(self.folder)
 
     def __str__(self) -> str:
@@ -229,7 +229,7 @@ class Claim(Protocol):
     """The claim of one start."""
 
     def holds(self) -> bool:
-        """Tell whether no other start came since; what was deleted counts as none."""
+        """Return whether no other start came since; what was deleted counts as none."""
 
     def withdraw(self) -> None:
         """Restore the claim before this one, after a start that failed."""
@@ -256,7 +256,7 @@ class FileClaim:
         files.write(CLAIM_FILE, self._own)
 
     def holds(self) -> bool:
-        """Tell whether the file has the token of this start."""
+        """Return whether the file has the token of this start."""
         return (self._files.read(CLAIM_FILE) or self._own) == self._own
 
     def withdraw(self) -> None:

@@ -41,7 +41,7 @@ class SharedLock:
             os.close(file)
 
     def intact(self) -> bool:
-        """Tell whether the folder was neither deleted, moved nor replaced by a copy."""
+        """Return whether the folder was neither deleted, moved nor replaced by a copy."""
         try:
             return _identity(self._path.stat()) == self._identity
         except _NOT_THERE:
@@ -73,7 +73,7 @@ def _opened(path: Path, access: int) -> int:
 
 
 def in_use(folder: Path) -> bool:
-    """Tell whether any process has locked the folder."""
+    """Return whether any process has locked the folder."""
     path = folder / LOCK_FILE
     if not path.exists():
         return False

@@ -49,7 +49,7 @@ class TopicClaim:
         self._write(self.token)
 
     def holds(self) -> bool:
-        """Tell whether the last claim is that of this start.
+        """Return whether the last claim is that of this start.
 
         Raises:
             BrokerError: no broker answers.

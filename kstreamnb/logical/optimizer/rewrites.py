@@ -134,16 +134,16 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
     """
     if isinstance(optimize, bool):
         return tuple(RULES) if optimize else ()
-    expect(optimize, str, "optimize", hint="write True, False or the names of optimisations")
+    expect(optimize, str, "optimize", hint="write True, False or the names of optimizations")
     words = [word.strip() for word in optimize.split(",")]
     unknown = [word for word in words if word not in ("all", "none", *RULES)]
     if unknown:
-        fact = f'unknown optimisation "{unknown[0]}"'
-        detail = f"known optimisations: {', '.join(RULES)}"
+        fact = f'unknown optimization "{unknown[0]}"'
+        detail = f"known optimizations: {', '.join(RULES)}"
         hint = 'optimize=True stands for all of them, "none" for none'
         raise ConfigError(fact, detail=detail, hint=hint, java=f"Unrecognized config. {ACCEPTABLE_OPTIMISATIONS}")
     if len(words) > 1 and ("all" in words or "none" in words):
-        fact = f'"{optimize}" says both which optimisations and all or none of them'
+        fact = f'"{optimize}" says both which optimizations and all or none of them'
         raise ConfigError(fact, java=f'"{optimize}" is not a valid optimization config. {ACCEPTABLE_OPTIMISATIONS}')
     return tuple(rule for rule in RULES if rule in words or words == ["all"])
 

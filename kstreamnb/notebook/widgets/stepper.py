@@ -88,7 +88,7 @@ class Stepper(GraphWidget):
         }
 
     def stale(self) -> str | None:
-        """Say that the replay is of an older topology."""
+        """Say that the replay used an older topology."""
         return self.replay.topology.stale
 
     def forms(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from kstreamnb.recording.store_rows import stored_rows
 class OpenWindow(NamedTuple):
     """A window that still accepts records; times in ms.
 
-    It closes when the node's stream time, the greatest timestamp that reached it, is ``closes_at_ms``.
+    It closes when the node's stream time, the highest timestamp that reached it, is ``closes_at_ms``.
     """
 
     store: str

@@ -133,7 +133,7 @@ class Snapshot(Tabular):
         """Return the first ``n`` records that no task had consumed yet.
 
         Args:
-            n: the greatest number of records.
+            n: the maximum number of records.
         """
         return tuple(islice(self._run.waiting(self.step), n))
 

@@ -65,7 +65,7 @@ def why_dropped(
 
 
 def stream_times(run: RecordedRun) -> int:
-    """Return the greatest number of tasks of a sub-topology if their stream times decide what is late; otherwise 0."""
+    """Return the maximum number of tasks of a sub-topology if their stream times decide what is late; otherwise 0."""
     of_time = [
         task
         for task, each in run.tasks.items()
@@ -75,7 +75,7 @@ def stream_times(run: RecordedRun) -> int:
 
 
 _Clocks: TypeAlias = dict[str, tuple[list[int], list[int]]]
-"""For each task, the positions of consumed records and the greatest timestamp up to each."""
+"""For each task, the positions of consumed records and the highest timestamp up to each."""
 
 
 def _set_by(run: RecordedRun, drop: Drop, clocks: _Clocks) -> int | None:

@@ -92,7 +92,7 @@ class _OtherSide:
         return f"its keys are {join_list(keys)}" if keys else "it received no record"
 
     def clash(self, key: object) -> str:
-        """Say which key reads like this one and is of another type."""
+        """Say which key reads like this one and has a different type."""
         return key_clash(key, (other for kind, keys in self._keys.items() if kind is not type(key) for other in keys))
 
 
@@ -156,7 +156,7 @@ def _far(
 
 
 def key_clash(key: object, others: Iterable[object]) -> str:
-    """Say which of the other keys reads like a key and is of another type, such as 1 and 1.0; empty without one."""
+    """Say which of the other keys reads like a key and has a different type, such as 1 and 1.0; empty without one."""
     for other in others:
         if type(other) is not type(key) and (other == key or str(other) == str(key)):
             kinds = f"{type(key).__name__} and {type(other).__name__}"

@@ -87,7 +87,7 @@ def _nobody_writes(run: RecordedRun, outcome: str, written: int) -> Explanation:
     sinks = run.topology.sinks()
     named = [f'"{sink.topic}"' for sink in sinks if isinstance(sink.topic, str)]
     chosen = [described(run, sink.name) for sink in sinks if not isinstance(sink.topic, str)]
-    why = f"no sink writes to it; there are {join_list(named) or 'no sinks'}"
+    why = f"no sink writes to it; the sinks write to {join_list(named) or 'no topic'}"
     if chosen:
         why = f"{join_list(chosen)} chooses the topic of each record"
     return Explanation(f"{outcome}: {why}", numbers={"written": written})

@@ -20,7 +20,7 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
     """Explain which partition a key belongs to.
 
     Args:
-        key: the key, before it is serialised.
+        key: the key, before it is serialized.
         topic: name of the topic. Default: all topics that the topology reads.
 
     Raises: EngineError if the topology does not read the topic.
@@ -32,7 +32,7 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
     known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
     names = [name for name in known if topic in (None, name, run.short(name))]
     if not names:
-        raise EngineError(f'no source reads topic "{topic}"', detail=f"there are {', '.join(known)}")
+        raise EngineError(f'no source reads topic "{topic}"', detail=f"the sources read {', '.join(known)}")
     return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "no topic is read")
 
 
@@ -89,7 +89,7 @@ def why_cut(self: Navigation, topic: str | None = None) -> Explanations:
     topology = self.run.topology
     cuts = topology.description().cuts()
     if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
-        raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")
+        raise EngineError(f'no cut is at topic "{topic}"', detail=f"cut topics: {', '.join(known) or 'none'}")
     result = []
     for cut in cuts:
         if topic in (None, cut.topic):

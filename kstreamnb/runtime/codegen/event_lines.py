@@ -36,7 +36,7 @@ def add_consumed(
 def add_produced(
     builder: FunctionBuilder, recorder: Recorder, task: str, sink: str, topic: str, partition: str
 ) -> None:
-    """Record that a sink wrote the record, whose key and value are serialised."""
+    """Record that a sink wrote the record, whose key and value are serialized."""
     number = recorder.number("produced", task, "", topic)
     _add_entry(builder, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
 

@@ -110,7 +110,7 @@ class FunctionBuilder:
             self.add(self._nodes[0], "pass")
         node, source = self._nodes[0], "\n".join(self._lines)
         code = _compiled(source)
-        # Each node has a separate code object: `ErrorLocations` recognises failing nodes by their code.
+        # Each node has a separate code object: `ErrorLocations` recognizes failing nodes by their code.
         code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
         locations.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)

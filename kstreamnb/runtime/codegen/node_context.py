@@ -55,7 +55,7 @@ class NodeContext:
         if name in context.plan.topology.stores:
             fact, hint = "is not connected to it", f'name it where the node is added, such as process(…, "{name}")'
         else:
-            fact, hint = "does not exist", f"there are {', '.join(context.plan.topology.stores) or 'no stores'}"
+            fact, hint = "does not exist", f"existing stores: {', '.join(context.plan.topology.stores) or 'none'}"
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 

@@ -40,7 +40,7 @@ class RecordLimits(NamedTuple):
 
     @staticmethod
     def configured(config: Config) -> bool:
-        """Tell whether a config limits the records of any topic."""
+        """Return whether a config limits the records of any topic."""
         limited = any(name.startswith("topic.") and name.endswith(TIME_LIMITS) for name in config.others)
         return limited or "max.request.size" in config.client_settings("producer")
 

@@ -52,7 +52,7 @@ class TaskCompiler:
         context.record_context.clear()
 
     def entry(self, source: str, *, decoded: bool) -> Process:
-        """Return the function that takes a record of a source, serialised or decoded, through all nodes below."""
+        """Return the function that takes a record of a source, serialized or decoded, through all nodes below."""
         builder = FunctionBuilder(source)
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):

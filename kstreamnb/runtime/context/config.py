@@ -97,15 +97,15 @@ class Config:
         application_id: id of the application, which prefixes its topics and names its group. Default: None, the
             topology's name.
         bootstrap_servers: brokers as ``host:port,…``. Default: None.
-        default_key_serde: serde of keys where none is declared, or its name. Default: text.
-        default_value_serde: serde of values where none is declared, or its name. Default: JSON.
+        default_key_serde: serde of keys if none is declared, or its name. Default: text.
+        default_value_serde: serde of values if none is declared, or its name. Default: JSON.
         cache_max_bytes: size of the record caches in bytes; 0 switches them off. Default: 0.
         commit_interval_ms: time between commits, in milliseconds. Default: 100 for exactly once, 30,000 for at least
             once.
         max_task_idle_ms: how long a task waits for a partition without records, in milliseconds; -1: never. Default: 0.
-        buffered_records_per_partition: records that a task holds for each partition before it stops to fetch. Default:
+        buffered_records_per_partition: records that a task holds for each partition before it stops fetching. Default:
             1,000.
-        max_poll_records: greatest number of records of a poll. Default: 1,000.
+        max_poll_records: maximum number of records per poll. Default: 1,000.
         default_timestamp_extractor: extractor, function or name for topics without their own. Default: None, the
             record's time.
         deserialization_handler: for bytes that cannot be read: "fail", "continue", or a function that gets an
@@ -177,7 +177,7 @@ class Config:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether results become visible together with the offsets they come from."""
+        """Return whether results become visible together with the offsets that they come from."""
         return self.processing_guarantee == "exactly_once_v2"
 
     @property
@@ -190,7 +190,7 @@ class Config:
 
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
-        """Make a config of another config, a mapping of Python or dotted names, or nothing.
+        """Make a config from another config, a mapping of Python or dotted names, or nothing.
 
         Args:
             settings: a `Config`, or settings by their Python or dotted names; None for the defaults.

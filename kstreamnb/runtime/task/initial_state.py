@@ -24,7 +24,7 @@ class InitialState:
         """Set the state of tasks that have processed nothing; a recorder sees the rows before its first step.
 
         Raises:
-            ConfigError: the state is of a task or store that this topology lacks, or of other partitions.
+            ConfigError: the state belongs to a task or store that this topology lacks, or to other partitions.
         """
         known = {task.plan.task_id: task for task in tasks}
         for task_id, stores in self.tasks.items():

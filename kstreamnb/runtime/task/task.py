@@ -138,7 +138,7 @@ def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str
 
 
 class Queued:
-    """The part of a task that queues records and processes the one with the least event time first."""
+    """The part of a task that queues records and processes the one with the lowest event time first."""
 
     plan: TaskPlan
     _ready: PriorityQueue[RecordQueue]
@@ -157,7 +157,7 @@ class Queued:
         self._enqueue(queue)
 
     def run_ready(self, limit: int | None = None) -> int:
-        """Process queued records, least (timestamp, topic, partition, offset) first; return their number."""
+        """Process queued records, lowest (timestamp, topic, partition, offset) first; return their number."""
         done, ready, single = 0, self._ready, self.plan.single
         while ready and (limit is None or done < limit):
             queue = ready.poll()

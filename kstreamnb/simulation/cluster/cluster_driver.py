@@ -36,7 +36,7 @@ class ClusterDriver(Closing):
     Args:
         topology: the first application; add others with `add_application`.
         config: its settings, such as ``processing_guarantee``, ``commit_interval``, ``max_task_idle``,
-            ``buffered_records_per_partition`` and ``cache_max_bytes``. Default: that of `Config`.
+            ``buffered_records_per_partition`` and ``cache_max_bytes``. Default: `Config()`.
         partitions: partitions of topics by name, or one number for all; default 1.
         wall_clock: the initial wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
         trace: log every hop and store write as events, and record everything for `replay`; default True.
@@ -98,7 +98,7 @@ class ClusterDriver(Closing):
 
         Args:
             topology: the topology to run.
-            config: the application's settings. Default: the defaults of `Config`.
+            config: the application's settings. Default: `Config()`.
             start: start it now. Default: True.
 
         Raises: EngineError if its id is taken.
@@ -186,7 +186,7 @@ class ClusterDriver(Closing):
         """Let all applications poll and process until nothing is ready; return the number of records processed.
 
         Args:
-            limit: greatest number of records to process. Default: None, no limit.
+            limit: maximum number of records to process. Default: None, no limit.
         """
         check_arguments(ClusterDriver.run_ready, locals())
         done = 0

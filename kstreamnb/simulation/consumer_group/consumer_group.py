@@ -48,10 +48,10 @@ class ConsumerGroup(OffsetTable):
         loads: the cost of each partition, for assignors that take it into account; default 1.
         session_timeout: time without heartbeats after which a crashed member is removed. Default: "45s".
         max_poll_interval: longest time between two polls of a member that received records. Default: "5m".
-        max_poll_records: greatest number of records that a poll returns. Default: 500.
+        max_poll_records: maximum number of records that a poll returns. Default: 500.
         restore_rate: changelog records that a warming member restores per second. Default: 1,000.
         acceptable_lag: number of changelog records that a new owner may still have to restore. Default: 10,000.
-        max_warmups: greatest number of partitions that warm up at once. Default: 2.
+        max_warmups: maximum number of partitions that warm up at once. Default: 2.
         probing_interval: time between two checks whether a warm-up has finished. Default: "10m".
 
     Units: ``restore_rate`` is records per second, ``acceptable_lag`` records. Defaults are Kafka's.
@@ -97,7 +97,7 @@ class ConsumerGroup(OffsetTable):
         self._assignor, self._is_eager = assignor, protocol == "eager"
         self._reset_to = auto_offset_reset
         self._session_ms = duration_ms(session_timeout, "session timeout")
-        self._poll_ms = duration_ms(max_poll_interval, "greatest interval between polls")
+        self._poll_ms = duration_ms(max_poll_interval, "longest interval between polls")
         self._probe_ms = duration_ms(probing_interval, "interval of probing")
         self._most = max_poll_records
         self._replicas = standby_replicas
@@ -239,7 +239,7 @@ class ConsumerGroup(OffsetTable):
 
         Args:
             name: name of the member.
-            max_records: greatest number of records. Default: the group's ``max_poll_records``.
+            max_records: maximum number of records. Default: the group's ``max_poll_records``.
             timeout: how long to wait for records, on the simulated clock. Default: "1s".
 
         Raises: EngineError if the group has no such member, or it has crashed.

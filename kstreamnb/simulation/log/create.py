@@ -28,8 +28,8 @@ def create_topic(
         on: a `Log`, or a cluster: bootstrap servers as ``host:port,…``, or librdkafka's settings.
         partitions: the number of partitions; default 1.
         replication_factor: the number of replicas per partition; default 1.
-        config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``, as text, numbers
-            or bools; those in ms also as timedelta. Default: none.
+        config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``, as strings, numbers or
+            bools; those in ms also as timedelta. Default: none.
 
     Raises: EngineError if the topic exists or has too few brokers; ConfigError for settings of a topic of a `Log`.
 

@@ -266,7 +266,7 @@ class Log(OffsetTable):
         Args:
             partition: name of the partition, such as "logins-0".
             start: first offset. Default: 0.
-            limit: greatest number of records. Default: None, all.
+            limit: maximum number of records. Default: None, all.
 
         Raises: EngineError if no replica of the partition is alive.
         """

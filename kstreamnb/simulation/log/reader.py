@@ -32,7 +32,7 @@ class LogReader:
         """Return the next records, partition by partition.
 
         Args:
-            limit: the greatest number of records. Default: all.
+            limit: the maximum number of records. Default: all.
         """
         check_arguments(LogReader.read, locals())
         result: list[TopicRecord] = []

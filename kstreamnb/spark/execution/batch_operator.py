@@ -289,7 +289,7 @@ def record_batch(
     counted: dict[int, tuple[int, int]],
     event_times: Mapping[tuple[int, str], EventTimes],
 ) -> RecordBatch:
-    """Return rows as records; ``counted``: the records and the greatest event time of a partition so far, by rank."""
+    """Return rows as records; ``counted``: the records and the highest event time of a partition so far, by rank."""
     application, topic, partition = deployment.input_partitions[rows.rank]
     timestamps, count = rows.times, len(rows)
     names = rows.arrow.schema.names

@@ -46,7 +46,7 @@ _ENCODED = frozenset({SerializedValue, type(None)})
 class OrderKey:
     """Order keys of some records, as columns of equal length.
 
-    ``max_timestamp`` is the greatest timestamp (ms) of the root's partition up to the root, ``input_rank`` the rank of
+    ``max_timestamp`` is the highest timestamp (ms) of the root's partition up to the root, ``input_rank`` the rank of
     that partition among all input partitions, ``offset`` the root's offset, ``depth`` the internal topics in between.
     """
 
@@ -105,7 +105,7 @@ class OrderKey:
 
 
 def root_order(timestamps: Sequence[int], offsets: Sequence[int], input_rank: int, before: int = -1) -> OrderKey:
-    """Return order keys of records of an input partition; ``before`` is the greatest timestamp before them."""
+    """Return order keys of records of an input partition; ``before`` is the highest timestamp before them."""
     m = np.maximum.accumulate(np.asarray(timestamps, np.int64))
     np.maximum(m, before, out=m)
     zeros = np.zeros(len(m), np.int64)

@@ -1,6 +1,6 @@
 """Merge the records that arrive for a task by order key: the canonical order, independent of their producers.
 
-Records of one root and depth in several partitions are ordered as a task's queues would be: least head first.
+Records of one root and depth in several partitions are ordered as a task's queues would be: lowest head first.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def unpack(data: bytes, *, trust: bool = False) -> Any:
     """Deserialize what `pack` returned; ``trust`` allows unpickling objects of users' classes in it.
 
     Raises:
-        CheckpointError: the data is damaged, of another version, or contains such objects and is not trusted.
+        CheckpointError: the data is damaged, has another version, or contains such objects and is not trusted.
     """
     _check_version(data)
     with _parsing():

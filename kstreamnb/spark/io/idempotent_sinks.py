@@ -1,4 +1,4 @@
-"""Sinks that recognise a repeated batch: tables of a database, Parquet files.
+"""Sinks that recognize a repeated batch: tables of a database, Parquet files.
 
 Both make the output exactly once without Kafka's transactions: a batch that comes again changes nothing. They store the
 query's identity beside its position, because the batches of another checkpoint have the same numbers.

@@ -88,7 +88,7 @@ def spark_session(
     Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and other options override kstreamnb's defaults, as
     do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function override all of them.
     A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
-    this process. It runs a small job in the background, job 0, after which a first batch comes sooner.
+    this process. A small job in the background, job 0, makes the first batch start sooner.
 
     Args:
         app: the application's name in Spark's own lists; by default that of ``spark-submit``, else "kstreamnb".

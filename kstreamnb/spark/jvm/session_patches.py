@@ -54,7 +54,7 @@ def _silence_connections(session: SparkSession) -> None:
 
 
 def _silence_state_servers(session: SparkSession) -> None:
-    """Log only errors of the classes that warn about normal behaviour of stateful operators in Python."""
+    """Log only errors of the classes that warn about normal behavior of stateful operators in Python."""
     configurator = _jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
@@ -70,7 +70,7 @@ def _interpret(session: SparkSession) -> None:
     for name, value in _INTERPRETED.items():
         session.conf.set(name, value)
     java = _jvm(session)
-    java.org.apache.spark.sql.internal.SQLConf.getFallbackConf()  # initialises the field that is replaced below
+    java.org.apache.spark.sql.internal.SQLConf.getFallbackConf()  # initializes the field that is replaced below
     settings = java.org.apache.spark.sql.internal.SQLConf()
     settings.setConfString(_CODEGEN_MODE, _INTERPRETED[_CODEGEN_MODE])
     field = java.java.lang.Class.forName("org.apache.spark.sql.internal.SQLConf$").getDeclaredField("fallbackConf")
@@ -82,7 +82,7 @@ def _interpret(session: SparkSession) -> None:
 def _forget_setting_origins(session: SparkSession) -> None:
     """Drop Hadoop's notes on which file each of its thousand settings comes from; the settings stay.
 
-    Spark serialises all of them for every stateful level of every batch, and compresses each note separately, which
+    Spark serializes all of them for every stateful level of every batch, and compresses each note separately, which
     takes most of that time. A session that has started its work has loaded all of Hadoop's files.
     """
     java = _jvm(session)

@@ -100,17 +100,17 @@ def adopt(
 
     Args:
         topology: the same topology, with the same names of stores and repartition topics.
-        application_id: the application's id, unless the config or the topology's name says it. Default: None.
-        checkpoint: the folder of the new checkpoint; it must not have one.
+        application_id: the application's id. Default: None, that of the config, else the topology's name.
+        checkpoint: the folder of the new checkpoint; it must not contain one yet.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
-        config: the application's settings; serdes and handlers as in Java. Default: that of `Config`.
+        config: the application's settings; serdes and handlers as in Java. Default: `Config()`.
         spark_partitions: state partitions of the query. Default: as many as this machine has cores, but no more than
             the widest level has tasks.
-        dry_run: only look, and return the findings. Default: False.
+        dry_run: only check, and return the findings. Default: False.
 
     Raises:
         ApplicationStateError: the application's group has members.
-        CheckpointError: something does not fit, or the folder has a checkpoint.
+        CheckpointError: the state does not fit the topology, or the folder already has a checkpoint.
 
     Example:
         >>> from tempfile import TemporaryDirectory

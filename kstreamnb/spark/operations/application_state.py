@@ -141,7 +141,7 @@ def _restore(state: FoundState, admin: Admin) -> None:
 
 
 def _restore_stores(state: FoundState, topics: Mapping[str, str], entries: Entries) -> None:
-    """Restore store by store, so that one whose bytes are of another serde or kind is named."""
+    """Restore store by store, so that an error can name the one with another serde or kind."""
     state.tasks = restore_tasks(state.deployment, {}, {})
     readable = checks.readable_stores(state.deployment.application)
     for name, topic in sorted(topics.items()):

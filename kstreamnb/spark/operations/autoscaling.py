@@ -46,18 +46,18 @@ def scaling_decision(
     catch_up: Duration = "5m",
     elapsed: Duration | None = None,
 ) -> ScalingDecision:
-    """Decide how many instances keep up with the input and work off what waits.
+    """Recommend how many instances are needed to keep up with the input and clear the backlog.
 
     While records wait at every reading, the instances are saturated, so what they consumed is their capacity; the
-    decision covers new records and the backlog. While nothing waits, the share of time in which batches ran tells
-    whether fewer instances would do. Start new instances first and stop old ones when the lag is gone: then no
+    decision covers new records and the backlog. While nothing waits, the share of time in which batches ran shows
+    whether fewer instances are enough. Start new instances first and stop old ones when the lag is gone: then no
     partition waits for its state.
 
     Args:
         readings: two or more readings of ``query.metrics()``, oldest first.
         instances: instances that run now: executors, or task slots of a session; at least 1.
         partitions: partitions of the input topic with most of them; more instances than these would be idle.
-        catch_up: the time in which a backlog is to be gone; default 5 minutes.
+        catch_up: the time within which a backlog should be cleared; default 5 minutes.
         elapsed: the time between the first reading and the last; default the difference of their times.
 
     Raises: ConfigError if there are fewer than two readings, their time is unknown, or a number is below 1.

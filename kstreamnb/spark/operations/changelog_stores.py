@@ -76,13 +76,13 @@ def read_changelogs(
     bootstrap_servers: Servers,
     config: Config | Mapping[str, object] | None = None,
 ) -> ChangelogStores:
-    """Read the stores of a Kafka Streams application, which may run meanwhile, from its changelogs.
+    """Read the stores of a Kafka Streams application, which may be running, from its changelogs.
 
     Only committed records are read, and nothing is written: no group, no topic, no offset.
 
     Args:
         topology: the application's topology, with the same names of stores.
-        application_id: its id, unless the config or the topology's name says it. Default: None.
+        application_id: the application's id. Default: None, that of the config, else the topology's name.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         config: the application's settings, such as default serdes.
 

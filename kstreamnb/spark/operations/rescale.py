@@ -35,18 +35,18 @@ def rescale(
     spark: SparkSession | None = None,
     bootstrap_servers: Servers | None = None,
 ) -> None:
-    """Spread the state of a stopped query over another number of Spark partitions; its next start uses them.
+    """Spread the state of a stopped query over a different number of Spark partitions; its next start uses them.
 
     Tasks, topics and results stay as they are: only how many tasks can run at once changes. Global tables, of which
     every partition has a copy, are read from their topics again by the next start. If this is interrupted, call it
-    again with the same number; the query refuses to start before.
+    again with the same number; until then, the query refuses to start.
 
     Args:
         checkpoint: the query's folder, or its address.
         spark_partitions: the new number of state partitions.
         spark: the session that moves the state; without one, `spark_session` starts one. Default: None.
-        bootstrap_servers: the application's Kafka cluster. It is needed where the storage has no locks: a deployment
-            that still runs somewhere is fenced before anything is changed. Default: None.
+        bootstrap_servers: the application's Kafka cluster. Needed if the storage has no locks: a deployment that still
+            runs is fenced before anything is changed. Default: None.
 
     Raises:
         ApplicationStateError: the query runs, or has not finished its last batch.

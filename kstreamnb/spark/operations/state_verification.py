@@ -26,7 +26,7 @@ RebuiltStore: TypeAlias = tuple[str, Store, Store, str]
 
 
 def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
-    """Rebuild every store of every task; nothing is published meanwhile, so that all are of the same batch.
+    """Rebuild every store of every task; nothing is published meanwhile, so that all belong to the same batch.
 
     Raises:
         ApplicationStateError: a batch was published that the checkpoint has not committed.

@@ -165,16 +165,16 @@ def plan(
     """Compute levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 
     Args:
-        topology: what ``builder.build()`` gave.
+        topology: the topology, from ``builder.build()``.
         partitions: partitions of the input topics by name, or one number for all. Default: 1.
-        config: the application's settings. Default: that of `Config`.
+        config: the application's settings. Default: `Config()`.
         spark_partitions: state partitions of the query. Default: 2.
         guarantee: that of the deployment; default: the config's ``processing.guarantee``.
-        sink: where the output is to go instead of Kafka. Default: None.
+        sink: where the output goes instead of Kafka. Default: None.
         publish: "driver" or "executors", as for `deploy`. Default: "driver".
 
     Raises:
-        TopologyError: topics that are joined differ in their partitions.
+        TopologyError: joined topics have different numbers of partitions.
         SparkError: a function or setting cannot run on Spark; names the node, the reason and what to do instead.
         TopologyError: the topology reads no topic.
 

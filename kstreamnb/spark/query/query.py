@@ -115,7 +115,7 @@ class Query(Suggesting):
         return not self.is_active()
 
     def await_input(self, timeout_s: float = 60.0) -> bool:
-        """Wait until every record that is in the input topics now is processed.
+        """Wait until every record that the input topics contain now has been processed.
 
         Args:
             timeout_s: seconds to wait at most. Default: 60.
@@ -244,10 +244,10 @@ class Query(Suggesting):
         return LiveView(name, self.control.action.stores, self._waiting, timestamps=timestamps, headers=headers)
 
     def hand_over(self, timeout_s: float = 60.0) -> HandOver:
-        """Process what is in the input topics, stop, and leave everything from which Kafka Streams continues.
+        """Process what is in the input topics, stop, and leave everything that Kafka Streams needs to continue.
 
         It needs ``deploy(…, changelogs=True)``. Offsets are committed with stream times as Java commits them, and
-        repartition topics exist. A later `deploy` over this checkpoint is refused as soon as Java has gone further.
+        repartition topics exist. A later `deploy` over this checkpoint is refused once Java has processed more.
 
         Args:
             timeout_s: seconds to wait at most until the input is processed. Default: 60.
@@ -268,7 +268,8 @@ class Query(Suggesting):
         remove_active(self)
 
     def restart(self) -> Query:
-        """Stop if it runs, and start from the checkpoint; a newer deployment over the same checkpoint is fenced.
+        """Stop the query if it runs, and start it from its checkpoint; a newer deployment over the same checkpoint is
+        fenced.
 
         Raises:
             KStreamError: the start failed.

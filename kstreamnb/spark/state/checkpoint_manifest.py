@@ -124,7 +124,7 @@ def _refuse_remains(checkpoint: CheckpointFiles) -> None:
 
 
 def _is_own(checkpoint: CheckpointFiles) -> bool:
-    """Return whether Spark's files are of a query of this package: its offsets have a clock."""
+    """Return whether Spark's files belong to a query of this package: its offsets have a clock."""
     for number in checkpoint.numbers("offsets"):
         with suppress(ValueError, LookupError, AttributeError, OSError):
             if {"clock", "tick", "offsets"} <= json.loads(checkpoint.last_line(f"offsets/{number}")).keys():

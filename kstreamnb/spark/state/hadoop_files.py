@@ -122,7 +122,7 @@ class HadoopFiles(CheckpointFiles):
             return sorted(entry.getPath().getName() for entry in entries)
 
     def exists(self, name: str = "") -> bool:
-        """Tell whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         with self._reached():
             return bool(self._manager.exists(self._path(name)))
 
@@ -177,7 +177,7 @@ class ManifestPresence:
         self._query = self._read()
 
     def intact(self) -> bool:
-        """Tell whether the manifest is there; a storage that cannot be reached at the moment is not missing."""
+        """Return whether the manifest is there; a storage that cannot be reached at the moment is not missing."""
         try:
             return self._read() == self._query
         except EngineError:
@@ -200,5 +200,5 @@ def _causes(error: Py4JJavaError) -> Iterator[JavaObject]:
 
 
 def _is(error: Py4JJavaError, *names: str) -> bool:
-    """Return whether the error, or what caused it, is of one of these classes."""
+    """Return whether the error or one of its causes is an instance of these classes."""
     return any(cause.getClass().getSimpleName() in names for cause in _causes(error))

@@ -31,16 +31,16 @@ def read_store(
     headers: bool = False,
     trust: bool = False,
 ) -> StoreView:
-    """Read a store as of the last committed batch of a checkpoint, whether its query runs or not.
+    """Read a store as of the last committed batch of a checkpoint, whether or not its query is running.
 
     Args:
         topology: the topology that wrote the checkpoint; it knows the serdes.
         name: the store.
         checkpoint: the query's folder, or its address.
         spark: the session that reads; without one, `spark_session` starts one. Default: None.
-        config: the settings that the query was deployed with. Default: that of `Config`.
-        timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
-        headers: give rows of stores with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
+        config: the settings that the query was deployed with. Default: `Config()`.
+        timestamps: return rows of timestamped stores as `ValueAndTimestamp` instead of plain values. Default: False.
+        headers: return rows of stores with headers as `ValueTimestampHeaders` or `AggregationWithHeaders`.
             Default: False.
         trust: allow unpickling objects of users' classes, which some serdes keep in stores unserialized. That runs
             whatever code a checkpoint contains; everything else in a checkpoint is read without pickle. Default: False.

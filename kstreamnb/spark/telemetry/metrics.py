@@ -84,7 +84,7 @@ class BatchFigures(NamedTuple):
         seconds: duration of processing and publishing.
         commit_seconds: duration of publishing alone.
         suppressed: Kafka had the batch already.
-        latency_ms: least, mean and greatest age of its output by event time, negative for times in the future; None
+        latency_ms: minimum, mean and maximum age of its output by event time, negative for times in the future; None
             without output.
         processed: records that its tasks processed, with those of internal topics.
         state_bytes: size of the state of all tasks after it.
@@ -317,7 +317,7 @@ def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[
 
 
 def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:
-    """Return the least, mean and greatest age of a batch's output in ms, by its timestamps."""
+    """Return the minimum, mean and maximum age of a batch's output in ms, by its timestamps."""
     times = batch.output.times()
     if not times:
         return None

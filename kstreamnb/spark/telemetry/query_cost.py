@@ -17,7 +17,7 @@ _TASK = ("stream-task-metrics", "stream-state-metrics")
 
 
 def query_cost(topology: Topology, metrics: Iterable[Metric]) -> CostPicture:
-    """Return the picture of what a query's tasks cost; the nodes of a sub-topology share its colour.
+    """Return the picture of what a query's tasks cost; the nodes of a sub-topology share its color.
 
     Workers measure whole tasks, so the figures of a sub-topology are beside its first operator. `Replay.profile`
     measures single nodes. Stores have their rows, and the share of their writes in all writes.

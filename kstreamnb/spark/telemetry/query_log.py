@@ -67,7 +67,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(path: Path | str) -> logging.Handler:
-    """Append the log of all queries of this process to a file, one JSON object a line.
+    """Append the log of all queries of this process to a file, one JSON object per line.
 
     Args:
         path: the file; a new one is created if it was moved away, as logrotate does.

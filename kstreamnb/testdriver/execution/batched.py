@@ -129,7 +129,7 @@ class _BatchedRun:
             raise self._error
 
     def _feed_input(self, batch: InputBatch) -> None:
-        """Give input records to the levels that read them; the first takes them unserialised if its tasks can."""
+        """Give input records to the levels that read them; the first takes them unserialized if its tasks can."""
         router, orders = self._router, self._tasks.order
         moments = range(0, len(batch) * self._depths, self._depths)
         every = _Arrivals(batch.records, batch.partitions, batch.numbers, moments, lambda: repeat(-1))

@@ -1,4 +1,4 @@
-"""Input records in processing order: as the user gave them, or serialised as their sources read them."""
+"""Input records in processing order: as the user gave them, or serialized as their sources read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InputBatch:
 
     Attributes:
         topics: the topics of the records.
-        records: the records as the user gave them; empty if the batch was made of serialised records.
+        records: the records as the user gave them; empty if the batch was made of serialized records.
         partitions: the partitions that may have records, in the order of topics and numbers.
         numbers: the index of each record's partition among them; empty if there is only one.
     """
@@ -43,7 +43,7 @@ class InputBatch:
 
     @classmethod
     def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
-        """Assign a partition to each record and merge the partitions; serialise nothing yet."""
+        """Assign a partition to each record and merge the partitions; serialize nothing yet."""
         routes = {topic: router.reader(topic) for topic in sorted(topics)}
         partitions = [(topic, number) for topic in routes for number in range(router.count(topic))]
         if len(partitions) == 1:
@@ -56,7 +56,7 @@ class InputBatch:
 
     @classmethod
     def serialized(cls, records: list[InputRecord]) -> InputBatch:
-        """Merge the partitions of serialised records."""
+        """Merge the partitions of serialized records."""
         partitions = sorted({record[:2] for record in records})
         numbers_of = {partition: number for number, partition in enumerate(partitions)}
         numbers = [numbers_of[record[:2]] for record in records]
@@ -74,7 +74,7 @@ class InputBatch:
         return InputBatch(topics, records, self.partitions, self.numbers[at], serialized)
 
     def input_records(self, router: Router) -> list[InputRecord]:
-        """Return the serialised records."""
+        """Return the serialized records."""
         if self._serialized is None:
             self._serialized = router.serialize(self.records)
         return self._serialized

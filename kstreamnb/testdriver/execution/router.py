@@ -106,7 +106,7 @@ class Router:
     def serialize(
         self, records: Sequence[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> list[InputRecord]:
-        """Serialise records and assign their partitions; see `serializer`."""
+        """Serialize records and assign their partitions; see `serializer`."""
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in grouped(records, itemgetter(0)).items():
             key = topic, key_serde, value_serde

@@ -2,7 +2,7 @@
 
 The strategy works for every topology. If a source has its own timestamp extractor, partitions are merged by the
 extracted timestamps, as Kafka Streams does: the next record of every partition is read ahead, and the partition whose
-record has the least event time comes first.
+record has the lowest event time comes first.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _EventTimeMerge:
         self._errors: dict[Partition, ProcessingError] = {}
 
     def run(self) -> None:
-        """Process all records, the one with the least (event time, topic, partition) first."""
+        """Process all records, the one with the lowest (event time, topic, partition) first."""
         for partition in self._waiting:
             self._read_ahead(partition)
         try:

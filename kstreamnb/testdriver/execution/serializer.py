@@ -1,4 +1,4 @@
-"""Serialises input records as the source of their topic reads them, and assigns their partitions."""
+"""Serializes input records as the source of their topic reads them, and assigns their partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ InputRecord = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)`` with key and value as the source of the topic reads them."""
 
 Serialize = Callable[[Sequence[TopicRecord]], list[InputRecord]]
-"""Serialises records of one topic."""
+"""Serializes records of one topic."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TopicRoute:
 
 
 def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
-    """Return a function that serialises records of a topic and assigns their partitions.
+    """Return a function that serializes records of a topic and assigns their partitions.
 
     Args:
         route: how the topic is read.

@@ -81,7 +81,7 @@ class TaskGroup:
         order: the tasks by the index that routes use.
         global_task: the task that fills the global stores, if there are any.
         logs: logs by topic.
-        most_rows: the greatest number of records of a topic that is written and read, so that a loop can be ended.
+        most_rows: the maximum number of records of a topic that is written and read, so that a loop can be ended.
         offsets: the next offset of each partition.
         rows: what tasks have produced; they share it, and it is taken before tasks that read it run.
         recorded: the entries of the recorder.

@@ -163,7 +163,7 @@ def find_races(
     partitions: Mapping[str, int] | int | None = None,
     config: Config | Mapping[str, object] | None = None,
 ) -> RaceReport:
-    """Process a sample in other orders that are possible on a cluster, and report different results.
+    """Process a sample in other orders that could occur on a cluster, and report results that differ.
 
     In each order, when partitions deliver records and which task runs next is random. Values are compared by topic and
     key, and stores at the end; timestamps and the order between keys are not compared. A race is reduced until no
@@ -178,7 +178,7 @@ def find_races(
         seed: the seed of the orders: the same seed gives the same orders; default 0.
         partitions: see `TopologyTestDriver`; with one partition everywhere races are rare. Default: as for
             `TopologyTestDriver`.
-        config: the application's settings. Default: that of `Config`.
+        config: the application's settings. Default: `Config()`.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")

@@ -237,7 +237,7 @@ def test_rules_are_named_as_in_kafka(optimize: bool | str, rules: tuple[str, ...
 
 def test_an_unknown_rule_says_which_there_are() -> None:
     """The error lists the rules."""
-    with pytest.raises(ConfigError, match='unknown optimisation "merge"') as caught:
+    with pytest.raises(ConfigError, match='unknown optimization "merge"') as caught:
         rules_of("merge")
     assert "merge.repartition.topics" in str(caught.value.detail)
 

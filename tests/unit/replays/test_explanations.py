@@ -263,7 +263,7 @@ def test_of_many_records_the_first_thousand_give_the_reason() -> None:
 
 def test_a_topic_that_nobody_writes_is_said_so() -> None:
     """The answer names the existing sinks."""
-    assert 'no sink writes to it; there are "fraud-alerts"' in fraud().why_no_output("frauds").answer
+    assert 'no sink writes to it; the sinks write to "fraud-alerts"' in fraud().why_no_output("frauds").answer
 
 
 def joined(*rows: tuple[str, Any, Any, int]) -> Replay:

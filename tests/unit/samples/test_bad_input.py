@@ -119,8 +119,8 @@ def test_odd_frames_are_read_as_they_are() -> None:
         (None, 'expected a table as text, got type "NoneType"'),
         ("", "the table is empty"),
         ("key | value\na | 1", "has no topic"),
-        ('topic | value | headers\nt | 1 | {"a": 1}', 'headers must map names to texts, got {"a": 1}'),
-        ("topic | value | headers\nt | 1 | 7", "headers must map names to texts, got 7"),
+        ('topic | value | headers\nt | 1 | {"a": 1}', 'headers must map names to strings, got {"a": 1}'),
+        ("topic | value | headers\nt | 1 | 7", "headers must map names to strings, got 7"),
         ("topic | value | time\nt | 1 | 2024-01-01T00:00:00", "has no time zone"),
     ],
 )

@@ -232,7 +232,7 @@ def test_a_dict_that_json_lines_use_for_literals_is_refused_with_its_field(tmp_p
     fact = 'field "value.odd" of topic "orders" has a value of type "dict", which cannot be written as text'
     with pytest.raises(ConfigError, match=fact) as caught:
         json_lines(sample, tmp_path)
-    assert caught.value.hint == 'give it names that are texts other than "$cell"'
+    assert caught.value.hint == 'give it names that are strings other than "$cell"'
     assert "nan" in repr(json_lines(ks.Sample.from_records([("t", 0, 0, 0, "a", {"n": float("nan")})]), tmp_path)[0])
 
 

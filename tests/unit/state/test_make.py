@@ -12,10 +12,10 @@ from tests.unit.state.stores_for_tests import OwnKeyValueStore, StoreTask
 
 def test_an_unknown_kind_is_named() -> None:
     """The error lists the kinds."""
-    with pytest.raises(StateError, match='of an unknown kind "heap"') as refused:
+    with pytest.raises(StateError, match='has the unknown kind "heap"') as refused:
         StoreTask().make("heap")
-    assert "there are key_value" in str(refused.value.detail)
-    with pytest.raises(StateError, match='of an unknown kind "queue"'):
+    assert "known: key_value" in str(refused.value.detail)
+    with pytest.raises(StateError, match='has the unknown kind "queue"'):
         StoreTask().make("internal", extra={"type": "queue"})
 
 

@@ -86,7 +86,7 @@ def test_a_store_that_was_not_added_is_named(context: ks.testing.MockProcessorCo
     """The error lists the stores; a store created by the test is accepted."""
     with pytest.raises(ks.errors.StateError, match='store "nope" is not known') as caught:
         context.get_state_store("nope")
-    assert caught.value.detail == 'there are "largest"'
+    assert caught.value.detail == 'known: "largest"'
 
     class Own:
         name = "own"

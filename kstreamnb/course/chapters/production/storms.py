@@ -21,7 +21,7 @@ def _observed() -> ks.Sample:
 
 @cache
 def _explosive() -> dict[str, int]:
-    """Return the greatest rise of each explosive storm, found by comparing all pairs."""
+    """Return the highest rise of each explosive storm, found by comparing all pairs."""
     span, records = _HOURS * 3_600_000, list(_observed())
     rises = [
         (later.key, later.value["wind"] - earlier.value["wind"])
