@@ -87,7 +87,7 @@ class _LogFile(WatchedFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         error, stream = sys.exception(), self.stream
         self._problem = "" if error is None else reason_of(error)
-        self.stream = None  # type: ignore[assignment]  # what it could not write would fail again: the next line opens it
+        self.stream = None  # what it could not write would fail again: the next line opens it
         if stream is not None:
             with suppress(OSError):
                 stream.close()
