@@ -110,9 +110,13 @@ def test_a_broker_that_dies_ends_its_command_with_an_error(local, tmp_path):
     assert errors.startswith(f"BrokerError: the local broker ended with code 137\nDetail: the last lines of {folder}")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, sent):
-    """Exit code 0 and no traceback, as service managers expect."""
+@pytest.mark.parametrize(
+    ("send", "sent"),
+    [(os.kill, signal.SIGINT), (os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM)],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM-to-all"],
+)
+def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, send, sent):
+    """Exit code 0 and no traceback, as service managers expect; they also signal Spark's processes."""
     orders = topic(1)
     (tmp_path / "shop.py").write_text(
         f"import kstreamnb as ks\nbuilder = ks.StreamsBuilder({name!r})\n"
@@ -122,13 +126,14 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
     with subprocess.Popen(
         [sys.executable, "-m", "kstreamnb.cli", *command],
         cwd=tmp_path,
+        start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         try:
             assert f"{name} runs; Ctrl-C stops it" in process.stdout.readline()
-            process.send_signal(sent)
+            send(process.pid, sent)
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
