@@ -102,11 +102,11 @@ def test_a_broker_runs_until_it_is_told_to_end(local, tmp_path, sent):
 def test_a_broker_that_dies_ends_its_command_with_an_error(local, tmp_path):
     """Exit code 1, with the end of its log, so that a service manager starts it again."""
     (folder,) = tmp_path.glob("kstreamnb-broker-*")
-    processes = subprocess.run(["ps", "-eo", "pid=,comm=,args="], capture_output=True, text=True, check=True).stdout
+    processes = subprocess.run(["ps", "-wweo", "pid=,comm=,args="], capture_output=True, text=True, check=True).stdout
     (java,) = (line.split()[0] for line in processes.splitlines() if line.split()[1] == "java" and str(folder) in line)
     os.kill(int(java), signal.SIGKILL)
     _, errors = local.communicate(timeout=120)
-    assert 1 == local.returncode
+    assert 1 == local.returncode, errors
     assert errors.startswith(f"BrokerError: the local broker ended with code 137\nDetail: the last lines of {folder}")
 
 
@@ -137,7 +137,7 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert 0 == process.returncode
+    assert 0 == process.returncode, errors
     started, stopped = errors.splitlines()
     assert re.fullmatch(rf"{TIME} {name}: started \(checkpoint .*/checkpoint, batch -1\)", started)
     assert re.fullmatch(rf"{TIME} {name}: stopped \(batch -?\d+\)", stopped)
