@@ -75,7 +75,7 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
 
 @pytest.fixture
 def local(tmp_path):
-    """A broker in a process of its own, which has printed its address and leaves temporary folders in a folder."""
+    """A broker in a separate process, which has printed its address and leaves temporary folders in a folder."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kstreamnb.cli", "broker", "--topic", "orders:3"],
         stdout=subprocess.PIPE,
