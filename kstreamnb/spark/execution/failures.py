@@ -114,8 +114,8 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     if missing is not None:
         module = missing.group(1).partition(".")[0]
         fact = f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"'
-        python = os.environ.get("PYSPARK_PYTHON", "python3")
-        detail = f"they run {python}: it has installed packages, modules on PYTHONPATH, and modules that were sent"
+        program = os.environ.get("PYSPARK_PYTHON", "python3")
+        detail = f"they run {program}: it has installed packages, modules on PYTHONPATH, and modules that were sent"
         hint = f"call ks.spark.ship(spark, {module!r}) before, or define the function in the notebook"
         if module == "kstreamnb":
             hint = f"set PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster, ks.spark.ship(spark)"
