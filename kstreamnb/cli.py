@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from importlib.util import find_spec
@@ -39,15 +38,15 @@ def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | 
     return path
 
 
-_OUTPUT = partial(
-    click.option, "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), callback=_in_existing_folder
-)
+_OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+_OUTPUT = partial(click.option, "--output", "-o", type=_OUTPUT_FILE, callback=_in_existing_folder)
 
 
 class _Commands(click.Group):
     """Prints kstreamnb's errors without a traceback.
 
-    Exits with 0 on success, 1 after an error of kstreamnb, 2 if the command was not understood, 130 after an interrupt.
+    Exits with 0 on success, 1 after an error of kstreamnb or of the system, 2 if the command was not understood, 130
+    after an interrupt.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -67,6 +66,11 @@ class _Commands(click.Group):
             ]
             click.echo("\n".join(lines), err=True)
             ctx.exit(1)
+        except BrokenPipeError:  # such as that of `| head`
+            raise
+        except OSError as error:
+            words = (error.filename, error.strerror or error)
+            raise click.ClickException(": ".join(str(word) for word in words if word)) from error
         except KeyboardInterrupt:
             ctx.exit(130)
 
@@ -264,13 +268,19 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
-def deploy(servers: Servers, application: str, config: Sequence[str], **options: Any) -> None:
+@click.option("--log", type=_OUTPUT_FILE, help="Append the log to a file, as lines of JSON.")
+def deploy(servers: Servers, application: str, config: Sequence[str], log: Path | None, **options: Any) -> None:
     """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly: with 0.
 
-    Ctrl-C while it starts ends it with 130.
+    Starts, warnings and stops are printed to standard error; the file of --log also has batches and errors. Ctrl-C
+    while it starts ends it with 130.
     """
     from kstreamnb.spark.deploy import deploy as start
+    from kstreamnb.spark.telemetry.query_log import log_to, print_events
 
+    print_events()
+    if log is not None:
+        log_to(log)
     query = None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -361,8 +371,10 @@ def _checkpoint_at(text: str) -> CheckpointFiles:
 
 def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
     """Read offsets from lines ``topic,partition,offset``, of the given topics or of all."""
+    from kstreamnb.validation.config_file import read_text
+
     offsets: dict[str, dict[int, int]] = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         topic, *rest = (part.strip() for part in line.split(","))
         if line.strip() and (len(rest) != 2 or not all(part.isdecimal() for part in rest)):
             raise click.BadParameter(f'line {number} is not topic,partition,offset: "{line}"', param_hint="--from-file")
@@ -376,10 +388,11 @@ def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
 @click.option("--port", type=click.IntRange(1, 65535), help="Default: that of the data's last broker, or a free one.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic.")
 def broker(data: Path | None, port: int | None, topics: Sequence[str]) -> None:
-    """Run a real single-node Kafka broker on this machine until Ctrl-C."""
+    """Run a real single-node Kafka broker on this machine until Ctrl-C or SIGTERM, which end it cleanly: with 0."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with local_broker(data=data, port=port) as running:
         admin = Admin(running.bootstrap_servers)
         for topic in topics:
@@ -387,8 +400,7 @@ def broker(data: Path | None, port: int | None, topics: Sequence[str]) -> None:
             admin.create_topic(name, partitions=_count(topic, partitions or "1"), exists_ok=True)
         try:
             click.echo(f"{running.bootstrap_servers}")
-            while running.running:
-                time.sleep(0.2)
+            raise running.await_failure()
         except KeyboardInterrupt:
             click.echo("stopping", err=True)
 

@@ -17,7 +17,7 @@ from nbclient.exceptions import CellExecutionError
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.notebook.portable_cells import CellRun, portable
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
 from kstreamnb.notebook.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
@@ -39,7 +39,7 @@ def record(path: Path | str) -> tuple[str, ...]:
     Raises: EngineError when a cell without the tag ``raises-exception`` fails.
     """
     file = Path(path)
-    return _recorded(nbformat.read(file, as_version=4), file, twice=False)
+    return _recorded(_read(file), file, twice=False)
 
 
 def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, ...]:
@@ -81,12 +81,20 @@ def check(*places: Path | str) -> None:
         raise EngineError("a notebook differs from its reference", detail=output)
 
 
+def _read(file: Path) -> nbformat.NotebookNode:
+    try:
+        return nbformat.read(file, as_version=4)
+    except (ValueError, nbformat.ValidationError) as error:
+        detail = str(error).partition("\n")[0]
+        raise ConfigError(f'file "{file.name}" is not a notebook', detail=detail) from error
+
+
 def _refuse_unrecorded(files: Iterable[Path]) -> None:
     """Raise EngineError for a notebook without outputs: nbval compares no cell that was never executed."""
     for file in files:
         if file.suffix != ".ipynb" or ".ipynb_checkpoints" in file.parts:
             continue
-        cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
+        cells = [cell for cell in _read(file).cells if cell.cell_type == "code"]
         if cells and all(cell.execution_count is None for cell in cells):
             detail = "none of its cells was executed; tools such as nbstripout and jupytext remove outputs"
             hint = f"restore the outputs, or run kstreamnb notebook record {file.name}"

@@ -20,6 +20,7 @@ from kstreamnb.errors import ConfigError, KStreamError
 from kstreamnb.hints import unknown
 from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.config_file import read_text
 
 _FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
@@ -100,7 +101,7 @@ def _text(path: str) -> str:
         return sys.stdin.read()
     if not Path(path).is_file():
         raise ConfigError(f'file "{path}" does not exist')
-    return Path(path).read_text(encoding="utf-8")
+    return read_text(path)
 
 
 def users_traceback(error: BaseException) -> str:

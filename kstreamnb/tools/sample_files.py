@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
+from kstreamnb.validation.config_file import read_text
 
 
 def read_sample(path: str) -> Sample:
@@ -17,7 +18,7 @@ def read_sample(path: str) -> Sample:
         return Sample.from_parquet(path)
     if path.endswith((".jsonl", ".json")):
         return Sample.from_json_lines(path)
-    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
+    return Sample.from_text(sys.stdin.read() if path == "-" else read_text(path))
 
 
 def write_sample(sample: Sample, path: Path) -> None:

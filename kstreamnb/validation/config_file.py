@@ -42,7 +42,7 @@ def read_config(path: Path | str) -> Config:
     import yaml
 
     expect(path, Path | str, "path")
-    content = yaml.safe_load(_text(path))
+    content = yaml.safe_load(read_text(path))
     if not isinstance(content, dict):
         raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
     leaves = dict(_leaves(content))
@@ -67,7 +67,7 @@ def read_properties(path: Path | str) -> dict[str, str]:
         ...     read_properties(file)
         {'security.protocol': 'SASL_SSL', 'client.id': 'ab'}
     """
-    matches = map(_PROPERTY.match, _logical_lines(_text(path)))
+    matches = map(_PROPERTY.match, _logical_lines(read_text(path)))
     return {_unescaped(each[1]): _unescaped(each[2]).strip() for each in matches if each is not None}
 
 
@@ -92,7 +92,11 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(plain, text)
 
 
-def _text(path: Path | str) -> str:
+def read_text(path: Path | str) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises: ConfigError if it cannot be read.
+    """
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

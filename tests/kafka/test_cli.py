@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.samples import Sample
 
 pytestmark = pytest.mark.kafka
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
 def test_a_capture_becomes_a_file(servers, topic, tmp_path):
@@ -69,23 +73,50 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
     assert 'line 1 is not topic,partition,offset: "orders;0;3"' in CliRunner().invoke(main, command).output
 
 
-def test_a_broker_runs_until_it_is_interrupted():
-    """The first line of output is its address; topics exist from the start."""
+@pytest.fixture
+def local(tmp_path):
+    """A broker in a separate process, which has printed its address and leaves temporary folders in a folder."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kstreamnb.cli", "broker", "--topic", "orders:3"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kstreamnb.cli", "broker", "--topic", "orders:3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    try:
-        assert {"orders": 3} == Admin(process.stdout.readline().strip()).topics()
-        process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(120)
-    finally:
-        process.kill()
-        process.stdout.close()
+    with process:
+        try:
+            assert {"orders": 3} == Admin(process.stdout.readline().strip()).topics()
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, sent):
-    """Exit code 0 and no traceback, as service managers expect."""
+def test_a_broker_runs_until_it_is_told_to_end(local, tmp_path, sent):
+    """The first line of output is its address; topics exist from the start; its folder is removed at the end."""
+    local.send_signal(sent)
+    assert 0 == local.wait(120)
+    assert [] == [*tmp_path.iterdir()]
+
+
+def test_a_broker_that_dies_ends_its_command_with_an_error(local, tmp_path):
+    """Exit code 1, with the end of its log, so that a service manager starts it again."""
+    (folder,) = tmp_path.glob("kstreamnb-broker-*")
+    processes = subprocess.run(["ps", "-wweo", "pid=,comm=,args="], capture_output=True, text=True, check=True).stdout
+    (java,) = (line.split()[0] for line in processes.splitlines() if line.split()[1] == "java" and str(folder) in line)
+    os.kill(int(java), signal.SIGKILL)
+    _, errors = local.communicate(timeout=120)
+    assert 1 == local.returncode, errors
+    assert errors.startswith(f"BrokerError: the local broker ended with code 137\nDetail: the last lines of {folder}")
+
+
+@pytest.mark.parametrize(
+    ("send", "sent"),
+    [(os.kill, signal.SIGINT), (os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM)],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM-to-all"],
+)
+def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, send, sent):
+    """Exit code 0 and no traceback, as service managers expect; they also signal Spark's processes."""
     orders = topic(1)
     (tmp_path / "shop.py").write_text(
         f"import kstreamnb as ks\nbuilder = ks.StreamsBuilder({name!r})\n"
@@ -95,14 +126,18 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
     with subprocess.Popen(
         [sys.executable, "-m", "kstreamnb.cli", *command],
         cwd=tmp_path,
+        start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         try:
             assert f"{name} runs; Ctrl-C stops it" in process.stdout.readline()
-            process.send_signal(sent)
+            send(process.pid, sent)
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert (0, "") == (process.returncode, errors)
+    assert 0 == process.returncode, errors
+    started, stopped = errors.splitlines()
+    assert re.fullmatch(rf"{TIME} {name}: started \(checkpoint .*/checkpoint, batch -1\)", started)
+    assert re.fullmatch(rf"{TIME} {name}: stopped \(batch -?\d+\)", stopped)

@@ -170,6 +170,14 @@ def test_all_stores_of_a_stream_are_closed_and_those_that_fail_are_reported(spar
 
 
 @pytest.mark.spark
+def test_a_session_of_the_user_says_what_it_leaves_to_spark(spark: SparkSession) -> None:
+    """Spark refuses a text as the default of a setting that is a number."""
+    session = spark.newSession()
+    session.conf.unset("spark.sql.shuffle.partitions")
+    assert "spark.sql.shuffle.partitions = default of Spark" in ks.spark.spark_report(session).splitlines()
+
+
+@pytest.mark.spark
 def test_a_session_says_what_it_runs_with() -> None:
     """S4-54: in a separate process, because an existing session keeps its settings; also checked in the JVM."""
     program = """

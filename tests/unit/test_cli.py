@@ -39,6 +39,10 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "app_of_test.py").write_text(APP)
     (tmp_path / "two_apps.py").write_text(APP + "\nother, third = topology(), topology()\n")
     (tmp_path / "sample.md").write_text(TABLE)
+    for ending in ("md", "txt", "csv", "ipynb"):
+        (tmp_path / f"latin.{ending}").write_bytes("Zürich".encode("latin-1"))
+    (tmp_path / "object.ipynb").write_text("{}")
+    (tmp_path / "empty").mkdir()
 
     def invoke(*arguments, **options):
         return CliRunner().invoke(main, list(arguments), **options)
@@ -147,7 +151,15 @@ def test_a_sample_is_replayed(run, tmp_path):
             ["replay", "app_of_test.py", "nowhere.jsonl"],
             'ConfigError: file "nowhere.jsonl" does not exist\nHint: name a .parquet or .jsonl file',
         ),
-        (["notebook", "check", "."], "EngineError: no notebook to check"),
+        (["notebook", "check", "empty"], "EngineError: no notebook to check"),
+        (["notebook", "check", "latin.ipynb"], 'ConfigError: file "latin.ipynb" is not a notebook\nDetail: '),
+        (["notebook", "record", "object.ipynb"], 'ConfigError: file "object.ipynb" is not a notebook\nDetail: '),
+        (["replay", "app_of_test.py", "latin.md"], 'ConfigError: file "latin.md" cannot be read\nDetail: '),
+        (["describe", "latin.txt"], 'ConfigError: file "latin.txt" cannot be read\nDetail: '),
+        (
+            ["reset", "--servers", "localhost:9", "--application-id", "a", "--from-file", "latin.csv"],
+            'ConfigError: file "latin.csv" cannot be read\nDetail: ',
+        ),
         (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest"], "need input_topics"),
     ],
 )
@@ -177,6 +189,13 @@ def test_a_command_that_is_not_understood_ends_with_2(run, arguments, message):
     result = run(*arguments)
     assert 2 == result.exit_code, result.output
     assert message in result.output
+
+
+def test_an_error_of_the_system_is_one_line(run):
+    """A full disk, a folder that takes no files."""
+    for output, words in (("/dev/full", "No space left on device"), ("/proc/g", "/proc/g: No such file or directory")):
+        result = run("graph", "app_of_test.py", "--format", "text", "-o", output)
+        assert (1, f"Error: {words}\n") == (result.exit_code, result.output)
 
 
 def test_a_store_does_not_show_among_the_outputs(run, tmp_path):

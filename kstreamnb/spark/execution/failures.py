@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import sys
 from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
@@ -112,9 +114,11 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     if missing is not None:
         module = missing.group(1).partition(".")[0]
         fact = f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"'
-        detail = "they can import installed packages, modules on PYTHONPATH, and modules that were sent to them"
+        program = os.environ.get("PYSPARK_PYTHON", "python3")
+        detail = f"they run {program}: it has installed packages, modules on PYTHONPATH, and modules that were sent"
         hint = f"call ks.spark.ship(spark, {module!r}) before, or define the function in the notebook"
-        hint = "call ks.spark.ship(spark) before" if module == "kstreamnb" else hint
+        if module == "kstreamnb":
+            hint = f"set PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster, ks.spark.ship(spark)"
         return SparkError(fact, detail=detail, hint=hint)
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]

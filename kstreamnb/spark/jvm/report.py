@@ -32,5 +32,5 @@ def spark_report(spark: SparkSession | None = None) -> str:
     if session is None:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
     note_foreign_session(START_PATCHES)
-    settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in SETTINGS["reported"]]
+    settings = [f"{name} = {session.conf.get(name, None) or 'default of Spark'}" for name in SETTINGS["reported"]]
     return "\n".join([*settings, *patch_lines(PATCHES)])

@@ -38,6 +38,7 @@ class RestartPolicy:
             pause.wait(_PAUSE_S)
         error = query.exception()
         if error is not None and lasts() and self.restarts_after(error):
+            control.action.log.warn("starts again", reason=error.message)
             with suppress(KStreamError):  # the failed start is the query's error now
                 control.start(Actor.COMPANION, after=handle)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from kstreamnb.charts import Charts, CostPicture
 from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, SparkError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.planning.deployment import Deployment
@@ -99,7 +99,8 @@ class Query(Suggesting):
             Whether the query has ended.
 
         Raises:
-            KStreamError: the error that ended the query.
+            KStreamError: the error that ended the query; not if Spark itself ended with the signal, which
+                service managers send to all processes of a service.
         """
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with asked_to_end() as asked:
@@ -110,7 +111,7 @@ class Query(Suggesting):
                 if asked.is_set():
                     self.stop()
         error = self.exception()
-        if error is not None:
+        if error is not None and not (asked.is_set() and isinstance(error, SparkError)):
             raise error
         return not self.is_active()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -85,12 +85,14 @@ class QueryHandle:
             self._ended()
 
     def stop(self) -> str | None:
-        """Stop the stream; returns the reason if that takes longer than Spark waits, or if the JVM has ended."""
+        """Stop the stream; returns the reason in Spark's words if that takes longer than Spark waits."""
         try:
             self.streaming.stop()
             self._ended()
-        except (PySparkException, *_NO_ANSWER) as error:
-            return str(error).partition("\n")[0]
+        except (PySparkException, Py4JJavaError) as error:
+            return str(error).rpartition("\n: ")[2].partition("\n")[0]  # Py4J's first line is about the call
+        except _NO_ANSWER:
+            self.gone = True
         return None
 
 

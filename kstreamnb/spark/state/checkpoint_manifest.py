@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import CheckpointError
@@ -237,7 +238,7 @@ def _levels_text(manifest: Manifest) -> str:
         ("stateful" if stateful else "stateless") + (" with global tables" if tables else "")
         for stateful, tables in manifest.levels
     ]
-    return f"{len(kinds)} levels ({', '.join(kinds)})"
+    return f"{pluralize(len(kinds), 'level')} ({', '.join(kinds)})"
 
 
 def _differences(old: Manifest, new: Manifest) -> list[str]:
@@ -278,7 +279,7 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
 
 def _words(setting: str, shape: Mapping[str, Any]) -> object:
     value = shape.get(setting)
-    return format_duration(value) if setting == "window" and value is not None else value
+    return "none" if value is None else format_duration(value) if setting == "window" else value
 
 
 def _state(deployment: Deployment) -> dict[str, Any]:

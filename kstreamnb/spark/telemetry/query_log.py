@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import time
+from contextlib import suppress
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
 _LOG = logging.getLogger("kstreamnb.query")
 _LOG.addHandler(logging.NullHandler())
+_OWN_LOG = logging.getLogger(__name__)  # without a handler, so that Python prints errors by default
 
 
 class QueryLog:
@@ -66,6 +70,52 @@ class JsonLines(logging.Formatter):
         return json.dumps({"at_ms": int(record.created * 1000), "level": record.levelname, **fields}, default=str)
 
 
+class _LogFile(WatchedFileHandler):
+    """A file of log lines, which logrotate may move; that it cannot be written is reported once, and ends no query."""
+
+    _problem = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        before, self._problem = self._problem, ""
+        try:
+            super().emit(record)
+        except OSError:  # of a file that is opened again
+            self.handleError(record)
+        if self._problem and not before:
+            _OWN_LOG.error('log "%s" cannot be written: %s', self.baseFilename, self._problem)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error, stream = sys.exception(), self.stream
+        self._problem = "" if error is None else reason_of(error)
+        self.stream = None  # what it could not write would fail again: the next line opens it
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def print_events() -> logging.Handler:
+    """Write the log of all queries of this process to standard error, with times in UTC.
+
+    Batches are left out, and so are errors that end a query, because `Query.await_termination` raises them.
+
+    Example:
+        >>> logging.getLogger("kstreamnb.query").removeHandler(print_events())
+    """
+    handler = logging.StreamHandler()
+    lines = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    lines.converter = time.gmtime
+    handler.setFormatter(lines)
+    handler.addFilter(lambda record: getattr(record, "fields", {}).get("event") not in ("batch", "failed"))
+    return _added(handler)
+
+
+def _added(handler: logging.Handler) -> logging.Handler:
+    _LOG.addHandler(handler)
+    if not _LOG.isEnabledFor(logging.INFO):
+        _LOG.setLevel(logging.INFO)
+    return handler
+
+
 def log_to(path: Path | str) -> logging.Handler:
     """Append the log of all queries of this process to a file, one JSON object per line.
 
@@ -75,14 +125,16 @@ def log_to(path: Path | str) -> logging.Handler:
     Returns:
         The handler; ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends the logging.
 
+    Raises:
+        ConfigError: its folder does not exist.
+
     Example:
         >>> handler = log_to("queries.jsonl")
         >>> logging.getLogger("kstreamnb.query").removeHandler(handler)
     """
     check_arguments(log_to, locals())
-    handler = WatchedFileHandler(path, encoding="utf-8", delay=True)  # logrotate may move the file
+    if not Path(path).absolute().parent.is_dir():
+        raise ConfigError(f'folder "{Path(path).parent}" does not exist', hint="create it, or choose another one")
+    handler = _LogFile(path, encoding="utf-8", delay=True)
     handler.setFormatter(JsonLines())
-    _LOG.addHandler(handler)
-    if not _LOG.isEnabledFor(logging.INFO):
-        _LOG.setLevel(logging.INFO)
-    return handler
+    return _added(handler)

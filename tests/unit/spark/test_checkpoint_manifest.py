@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,15 +124,20 @@ def note(folder: Path, number: int, place: Path) -> Path:
     return path
 
 
-def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out() -> None:
-    """Functions of a module beside the notebook are sent by name; Spark prints many lines before the relevant one."""
+def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of a module beside the notebook are sent by name; Spark prints many lines before the relevant one.
+
+    A session of the user's runs the first Python of the PATH, which may be another one than that of the program.
+    """
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
     text = "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
     text += "planPartitions: Traceback (most recent call last):\nModuleNotFoundError: No module named 'prices.rules'\n"
     error = spark_failure('the query of "shop"', RuntimeError(text))
     assert error.message == 'the query of "shop" failed: Spark\'s workers cannot import module "prices.rules"'
     assert "ks.spark.ship(spark, 'prices')" in str(error.hint)
     of_kit = spark_failure('the query of "shop"', RuntimeError("ModuleNotFoundError: No module named 'kstreamnb'"))
-    assert "call ks.spark.ship(spark) before" == of_kit.hint
+    assert str(of_kit.detail).startswith("they run /usr/bin/python3: ")
+    assert (of_kit.hint or "").startswith(f"set PYSPARK_PYTHON={sys.executable} before the session starts; ")
 
 
 def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.query.query_status import failure_line
-from kstreamnb.spark.telemetry.query_log import QueryLog, log_to
+from kstreamnb.spark.telemetry.query_log import QueryLog, log_to, print_events
 
 CARD = "4111 1111"
 
@@ -92,3 +96,65 @@ def test_an_error_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> 
     error.__cause__ = ZeroDivisionError("division by zero")
     QueryLog("shop", "q").failure(error)
     assert "ZeroDivisionError: division by zero" == vars(caplog.records[0])["fields"]["cause"]
+
+
+@pytest.fixture
+def query_log() -> Iterator[QueryLog]:
+    """A log of a query; handlers that the test adds are removed."""
+    logger = logging.getLogger("kstreamnb.query")
+    before = list(logger.handlers)
+    yield QueryLog("shop", "q")
+    for handler in set(logger.handlers) - set(before):
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def test_a_log_that_cannot_be_written_is_reported_once_and_ends_no_query(
+    query_log: QueryLog, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk, a folder in its place; after each, lines are written again."""
+    file = tmp_path / "log.jsonl"
+    log_to(file)
+    for fail, mend in ((partial(file.symlink_to, "/dev/full"), file.unlink), (file.mkdir, file.rmdir)):
+        fail()
+        for _ in range(3):
+            query_log.note("batch")
+        mend()
+        query_log.note("started")
+        assert '"started"' in file.read_text()
+        file.unlink()
+    assert [
+        f'log "{file}" cannot be written: OSError: No space left on device',
+        f'log "{file}" cannot be written: IsADirectoryError: Is a directory',
+    ] == [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_log_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """At the call, and not when a query starts."""
+    with pytest.raises(ConfigError, match='nowhere" does not exist'):
+        log_to(tmp_path / "nowhere" / "log.jsonl")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_events_are_printed_without_batches_and_final_errors(
+    query_log: QueryLog,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In UTC, wherever the machine is."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        print_events()
+        query_log.note("started", batch=3)
+        query_log.note("batch")
+        query_log.failure(ConfigError("it failed"))
+        query_log.warn("records dropped", count=2)
+        (stamp, started), (_, dropped) = (line.split(" ", 1) for line in capsys.readouterr().err.splitlines())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert ("shop: started (batch 3)", "shop: records dropped (count 2)") == (started, dropped)
+    assert int(caplog.records[0].created) == datetime.fromisoformat(stamp).timestamp()

@@ -256,4 +256,4 @@ def test_a_checkpoint_can_begin_to_keep_headers_but_not_stop() -> None:
     check_compatible(headers, headers)
     with pytest.raises(CheckpointError) as caught:
         check_compatible(headers, default)
-    assert 'store "counts" of sub-topology 0 changed: headers kept → None' in caught.value.detail
+    assert 'store "counts" of sub-topology 0 changed: headers kept → none' in caught.value.detail

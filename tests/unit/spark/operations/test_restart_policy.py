@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from kstreamnb.errors import EngineError, FencedError, KStreamError, ProcessingError
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.query.lifecycle import Actor, State
@@ -50,6 +52,15 @@ def test_the_handler_and_final_errors_forbid_a_restart(tmp_path: Path) -> None:
     assert not policy.restarts_after(at_record(1))
     assert not policy.restarts_after(FencedError("a newer deployment has taken over"))
     assert 1 == len(asked)
+
+
+def test_the_log_says_why_a_failed_query_starts_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The start that follows would otherwise have no reason."""
+    query = query_without_spark(tmp_path)
+    launch(query, None)
+    query.control.fail(at_record(1), Actor.STREAM)
+    RestartPolicy(query, "replace_thread")(lambda: True)
+    assert "again: starts again (reason broken)" in caplog.messages
 
 
 def test_a_query_that_the_user_has_stopped_is_left_alone(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
@@ -181,6 +185,61 @@ class StreamOfDeadJvm(EndedStream):
 
     def __getattribute__(self, name: str) -> object:
         raise Py4JNetworkError(f"Answer from Java side is empty: {name}")
+
+
+class LateStream(RunningStream):
+    """Spark's object for a stream that takes longer to stop than Spark waits."""
+
+    def stop(self) -> None:
+        """Raise Java's error, in the words of Py4J."""
+        super().stop()
+        raise Py4JLate()
+
+
+class Py4JLate(Py4JJavaError):
+    """An error of Java, without a JVM that would be asked for its text."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return "An error occurred while calling o7.stop.\n: TimeoutException: Stream failed to stop\n\tat a.B(C)\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "logged"),
+    [(LateStream, ["again: stops late (error TimeoutException: Stream failed to stop)"]), (None, [])],
+)
+def test_the_log_says_why_a_stream_stops_late(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[RunningStream] | None, logged: list[str]
+) -> None:
+    """In Java's words, and nothing of a JVM that is gone: then no stream writes any more."""
+    query = query_without_spark(tmp_path)
+    handle = launch(query, None)
+    handle.streaming = (kind or StreamOfDeadJvm)(None)
+    query.stop()
+    assert logged == [message for message in caplog.messages if "stops late" in message]
+    assert handle.gone == (kind is None)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ks.errors.JvmGoneError("Spark's JVM is gone"), nullcontext()),
+        (ks.errors.ProcessingError("broken", node="map"), pytest.raises(ks.errors.ProcessingError)),
+    ],
+)
+def test_spark_may_end_with_the_signal_that_ends_its_query(
+    tmp_path: Path, error: ks.KStreamError, outcome: AbstractContextManager[object]
+) -> None:
+    """Service managers send it to all processes; an error of the application itself is raised nevertheless."""
+    query = query_without_spark(tmp_path)
+    launch(query, None).streaming = RunningStream(None)
+    query.control.fail(error, Actor.STREAM)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with outcome:
+        assert query.await_termination(20)
+    assert query.exception() is error
 
 
 def test_a_query_is_displayed_after_its_jvm_has_ended(tmp_path: Path) -> None:
