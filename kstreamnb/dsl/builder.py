@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from re import Pattern
-from typing import Any, Never, TypedDict, Unpack
+from typing import Any, Never, TypedDict, Unpack, cast
 
 from kstreamnb import hints
 from kstreamnb.charts import BeforeAfter
@@ -300,8 +300,7 @@ class StreamsBuilder(Suggesting):
             >>> print(*builder.explain())
             reuse.ktable.source.topics: prices-changelog → prices; topic "prices" holds every row already
         """
-        explained: BeforeAfter[Optimization] = self.build(optimize=optimize).explained
-        return explained
+        return cast("BeforeAfter[Optimization]", self.build(optimize=optimize).explained)
 
     def build(self, *props: Never, optimize: bool | str = False) -> Topology:
         """Return the topology of everything that was declared.

@@ -353,7 +353,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._of_keys(key, to_key, 0, MAX_TIME_MS)
 
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
-        if latest_start < 0 and self.spec.persistent:
+        if latest_start < 0 and (self.spec.persistent or self.spec.cached):
             self._check_session(latest_start, MAX_TIME_MS)
         raw_key = self.keys.encode(key)
         positions = self._positions_from(raw_key, earliest_end)
