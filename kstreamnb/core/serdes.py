@@ -35,7 +35,7 @@ from kstreamnb.core.serde import (
 )
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, EngineError, SerdeError, did_you_mean
+from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 from kstreamnb.java_texts import LIST_NOT_FIXED
 from kstreamnb.suggesting import Suggesting
 
@@ -307,18 +307,6 @@ class SessionWindowedSerde(WindowedSerde):
             raise self._unreadable(data, "start and end of a session take 16 bytes")
         end, start = struct.unpack_from(">qq", data, len(data) - 16)
         return self._within(data, data[:-16], start, end, least_ms=0)
-
-
-def by_inner_key(topic: str, key: object, *_: object) -> None:
-    """Let the key within a window choose the partition, as Kafka does, and refuse a null key."""
-    if key is None:
-        fact = f'topic "{topic}" has windowed keys, but a record has no key'
-        raise EngineError(fact, hint="filter such records out", java="NullPointerException")
-
-
-def partitioner_of(key_serde: Serde | None) -> Callable[..., None] | None:
-    """Return the partitioner of sinks whose user gave none: `by_inner_key` for windowed keys, else None."""
-    return by_inner_key if isinstance(key_serde, WindowedSerde) else None
 
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}

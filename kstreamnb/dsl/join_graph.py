@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.core.codec import partitioner_of
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes, partitioner_of
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import JoinWindows

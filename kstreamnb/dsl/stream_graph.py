@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kstreamnb.core.codec import partitioner_of
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
-from kstreamnb.core.serdes import partitioner_of
 from kstreamnb.dsl.flows import StreamFlow, TableFlow, UserFunction
 from kstreamnb.dsl.materialization import Materialization, lazy_table, row_store
 from kstreamnb.dsl.options import Printed, Produced, Repartitioned

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.codec import murmur2
+from kstreamnb.core.codec import by_inner_key, murmur2
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import by_inner_key
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown

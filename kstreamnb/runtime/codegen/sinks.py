@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import ByText, copier, encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import ByText, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import JsonSerde, by_inner_key
+from kstreamnb.core.serdes import JsonSerde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.event_lines import add_produced
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
