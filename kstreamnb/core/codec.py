@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
-from kstreamnb.errors import ConfigError
+from kstreamnb.core.serdes import WindowedSerde
+from kstreamnb.errors import ConfigError, EngineError
 
 T = TypeVar("T")
 
@@ -190,3 +191,15 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         return number
 
     return partition
+
+
+def by_inner_key(topic: str, key: object, *_: object) -> None:
+    """Let the key within a window choose the partition, as Kafka does, and refuse a null key."""
+    if key is None:
+        fact = f'topic "{topic}" has windowed keys, but a record has no key'
+        raise EngineError(fact, hint="filter such records out", java="NullPointerException")
+
+
+def partitioner_of(key_serde: Serde | None) -> Callable[..., None] | None:
+    """Return the partitioner of sinks whose user gave none: `by_inner_key` for windowed keys, else None."""
+    return by_inner_key if isinstance(key_serde, WindowedSerde) else None

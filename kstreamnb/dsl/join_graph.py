@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.core.codec import partitioner_of
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
@@ -243,7 +244,8 @@ def emit_join_foreign(
     rows = _rows(look_up(graph, left.node))
     send = graph.step(send_name, fk.SubscriptionSend(*sent, rows), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
-    chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
+    other = options.other_partitioner
+    chosen = fk.SubscriptionPartitioner(other) if other else partitioner_of(right.key_serde)
     subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], partitioner=chosen, **to_right)
     graph.co_partition((*right.sources, subscribed.name))
     answers = _answers(graph, name, left, right, subscribed)

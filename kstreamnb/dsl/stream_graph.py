@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kstreamnb.core.codec import partitioner_of
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.flows import StreamFlow, TableFlow, UserFunction
@@ -54,7 +55,8 @@ def emit_to(graph: GraphBuilder, source: StreamFlow, topic: TopicName, options: 
     """Write ``to`` into a graph."""
     serdes = options.serdes(source.key_serde, source.value_serde)
     name = graph.name_or_new(options.name, "KSTREAM-SINK-")
-    graph.add(StreamSink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
+    partitioner = options.partitioner or partitioner_of(serdes["key_serde"])
+    graph.add(StreamSink(name=name, topic=topic, partitioner=partitioner, **serdes), source.node)
 
 
 def emit_repartition(graph: GraphBuilder, source: StreamFlow, options: Repartitioned) -> StreamFlow:

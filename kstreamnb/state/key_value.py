@@ -91,10 +91,6 @@ class KeyValueRows(Store[Hashable, Any]):
         """Return the exact number of rows."""
         return len(self.raw)
 
-    def _bytes_of(self, key: object) -> bytes:
-        """Return the serialized bytes of a key."""
-        return self.keys.to_bytes(self.keys.encode(key))
-
     def _bounds(self, from_key: object, to_key: object) -> tuple[bytes, bytes | None]:
         least = b"" if from_key is None else self._bytes_of(from_key)
         return least, None if to_key is None else self._bytes_of(to_key) + b"\0"

@@ -310,6 +310,10 @@ class Store(Generic[RawKey, Row]):
     def _logged_value(self, row: object) -> Any:
         return self._wire_value(row)
 
+    def _bytes_of(self, key: object) -> bytes:
+        """Return the serialized bytes of a user's key."""
+        return self.keys.to_bytes(self.keys.encode(key))
+
     def _key_bytes(self, raw_key: RawKey) -> bytes:
         return self.keys.to_bytes(raw_key)
 

@@ -337,9 +337,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _in_keys(self, raw_keys: list[TimedKey[P]], from_key: object, to_key: object) -> list[TimedKey[P]]:
         """Return those of a range of keys, in the order of a range of keys."""
-        as_bytes, encode = self.keys.to_bytes, self.keys.encode
-        least = b"" if from_key is None else as_bytes(encode(from_key))
-        most = None if to_key is None else as_bytes(encode(to_key))
+        as_bytes, least = self.keys.to_bytes, b"" if from_key is None else self._bytes_of(from_key)
+        most = None if to_key is None else self._bytes_of(to_key)
         in_range = [k for k in raw_keys if (data := as_bytes(k[0])) >= least and (most is None or data <= most)]
         by_time = not self.spec.persistent or not self.spec.extra.get("indexed", True)
         return sorted(in_range, key=self._time_rank if by_time else self._segment_rank)

@@ -333,7 +333,10 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(by_end)
 
     def fetch(self, key: object, to_key: object = ...) -> Rows:
-        """Return all sessions of a key, or of a range of keys; a bound of None is open."""
+        """Return all sessions of a key, or of a range of keys; a bound of None is open.
+
+        Raises: StateError if the first key comes after the last one, in memory and without a cache, unless it is empty.
+        """
         return self._rows(self._of_all(key, to_key))
 
     def backward_fetch(self, key: object, to_key: object = ...) -> Rows:
@@ -341,10 +344,16 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self._rows(self._of_all(key, to_key)[::-1])
 
     def _of_all(self, key: object, to_key: object) -> list[SessionKey]:
-        return self._of_key(key, 0, MAX_TIME_MS) if to_key is ... else self._of_keys(key, to_key, 0, MAX_TIME_MS)
+        if to_key is ...:
+            return self._of_key(key, 0, MAX_TIME_MS)
+        checks = not (self.spec.persistent or self.spec.cached) and None not in (key, to_key)
+        if checks and self._between(0, MAX_TIME_MS) and self._bytes_of(key) > self._bytes_of(to_key):
+            java = "IllegalArgumentException: inconsistent range"
+            raise StateError(f'store "{self.name}" has no sessions from key {key!r} to {to_key!r}', java=java)
+        return self._of_keys(key, to_key, 0, MAX_TIME_MS)
 
     def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
-        if latest_start < 0 and self.spec.persistent:
+        if latest_start < 0 and (self.spec.persistent or self.spec.cached):
             self._check_session(latest_start, MAX_TIME_MS)
         raw_key = self.keys.encode(key)
         positions = self._positions_from(raw_key, earliest_end)

@@ -100,6 +100,19 @@ def test_an_optimized_topology_displays_what_its_builder_explains() -> None:
     assert (type(sent.explain()), sent.explain()) == (tuple, topology.explain())
 
 
+def test_an_optimization_may_remove_all_but_one_of_the_nodes_with_one_name() -> None:
+    """As in Kafka Streams; there is no picture of the topology before, because it cannot be built."""
+    builder = shuffled()
+    by_value = builder.stream("more").select_key(lambda key, value: value)
+    for store in ("c3", "c4"):
+        by_value.group_by_key(name="again").count(store=store)
+    with pytest.raises(ks.errors.TopologyError, match='there is already a node "again-repartition-filter"'):
+        builder.build()
+    explained = builder.explain()
+    assert ["again-repartition-source"] * 2 == [*explained[-1].before]
+    assert explained.before is explained.after
+
+
 # --- S0-54, S0-55: the description --------------------------------------------------------------------------------
 COUNTED = """\
 Topologies:

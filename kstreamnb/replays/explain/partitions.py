@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.codec import murmur2
+from kstreamnb.core.codec import by_inner_key, murmur2
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
@@ -47,9 +47,8 @@ def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanat
     number = murmur2(data)
     partition = (number & _POSITIVE) % count
     task = next((task_id for task_id in readers if task_id.endswith(f"_{partition}")), None)
-    custom = [
-        name for name in sinks_of(run, topic) if getattr(run.topology.nodes[name], "partitioner", None) is not None
-    ]
+    by_key, nodes = (None, by_inner_key), run.topology.nodes
+    custom = [name for name in sinks_of(run, topic) if getattr(nodes[name], "partitioner", None) not in by_key]
     seen = _seen(run, key, topic)
     because = [f'serde "{serde}" writes {pluralize(len(data), "byte")}: {data.hex()}']
     because += [f"task {task} takes it"] if task else []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import ByText, copier, encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import ByText, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
@@ -37,7 +37,7 @@ def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
     """Return whether the sink always writes to one topic, with serdes that its readers know; by key if recorded."""
     if not isinstance(sink.topic, str) or RecordLimits.configured(context.plan.config):
         return False
-    by_key = sink.partitioner is None or context.recorder is None
+    by_key = sink.partitioner in (None, by_inner_key) or context.recorder is None
     return by_key and context.plan.topic(sink.topic) in context.topic_serdes
 
 
@@ -48,7 +48,10 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
-    if sink.partitioner is not None:
+    if sink.partitioner is by_inner_key:
+        refuse = builder.name(by_inner_key, "refuse")
+        builder.add(sink.name, f"if key is None: {refuse}({topic!r}, key)")
+    elif sink.partitioner is not None:
         choose = builder.name(_partitions(sink, context, key_serde), "choose")
         each = f"for partition in {choose}({topic!r}, key, value): "
         partition, names = "partition", "wire_key, wire_value"

@@ -168,3 +168,23 @@ def test_a_partitioner_chooses_no_one_or_several_partitions_of_each_record(numbe
     driver.pipe([TopicRecord("sales", -1, -1, at, "a", at + 1) for at in range(number)])
     expected = [(at + 1, partition) for at in range(number) for partition in range((at + 1) % 3)]
     assert expected == [(row[4], row[1]) for row in driver.tasks.logs["out"].rows]
+
+
+def windowed_records(**config: str) -> ks.TopologyTestDriver:
+    """A topic with windowed keys that is copied; one of two records has no key."""
+    builder, windowed = ks.StreamsBuilder("sales"), ks.Serdes.time_windowed("string", "10ms")
+    builder.stream("sales", key_serde=windowed).map_values(lambda value: value + 1).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), config, partitions=2, verify=False)
+    driver.create_input_topic("sales").pipe_key_value_list([(ks.Windowed("a", 0, 10), 1)], start=0)
+    driver.create_input_topic("sales").pipe_input(None, 2, at=1)
+    return driver
+
+
+def test_a_topic_with_windowed_keys_takes_no_record_without_a_key() -> None:
+    """The key within the window chooses the partition, as in Kafka Streams: it fails like a user's partitioner."""
+    with pytest.raises(ks.errors.ProcessingError, match='"out" has windowed keys, but a record has no key') as failed:
+        windowed_records()
+    assert "processor=KSTREAM-MAPVALUES-0000000001" in "".join(failed.value.__notes__)
+    driver = windowed_records(processing_handler="continue")
+    assert 1 == sum(driver.metrics()["dropped-records-total"].values())
+    assert [2] == [row[4] for row in driver.tasks.logs["out"].rows]
