@@ -23,7 +23,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
-from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets, by_partition
 from kstreamnb.kafka.client import (
     Servers,
     as_settings,
@@ -262,7 +262,7 @@ class BatchWriter:
 
     @staticmethod
     def _partitions(positions: Offsets) -> list[TopicPartition]:
-        return [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        return [TopicPartition(*partition, offset) for partition, offset in by_partition(positions).items()]
 
     def _new_group(self) -> Consumer:
         """Make a member of the group that commits positions, for tools that show lag."""
