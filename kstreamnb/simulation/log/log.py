@@ -47,6 +47,9 @@ class Log(OffsetTable):
         key_serde: serde of keys; default text.
         value_serde: serde of values; default JSON.
 
+    Attributes:
+        replicas: the replicas of each partition, by its name such as "logins-0".
+
     Example:
         >>> log = Log()
         >>> log.create_topic("logins", partitions=2)
@@ -75,13 +78,12 @@ class Log(OffsetTable):
         at_least(1, brokers, "brokers")
         self.brokers = brokers
         self.min_insync_replicas = min_insync_replicas
-        self._round_trip_ms = duration_ms(round_trip, "round trip")
+        self.round_trip_ms = duration_ms(round_trip, "round trip")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self.offsets = OffsetLog({})
         self.clock = Clock()
         self._topics = Broker()
-        self._copies: dict[str, Replicas] = {}
-        self._replicas: dict[str, int] = {}
+        self.replicas: dict[str, Replicas] = {}
         self._stamped_by_broker: dict[str, bool] = {}
         self._down: list[int] = []
         self._producers: list[LogProducer] = []
@@ -118,11 +120,10 @@ class Log(OffsetTable):
             fact = f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}'
             raise EngineError(fact, hint="each replica needs its own broker: choose fewer replicas, or Log(brokers=…)")
         self._topics.create(name, partitions)
-        self._replicas[name] = replicas
         self._stamped_by_broker[name] = timestamp_type == "LogAppendTime"
         self.offsets.add_partitions(name, partitions)
         for number, copies in enumerate(spread(partitions, replicas, self.brokers)):
-            self._copies[f"{name}-{number}"] = copies
+            self.replicas[f"{name}-{number}"] = copies
         for broker in self._down:
             self._each(partial(Replicas.lose, broker=broker))
 
@@ -139,10 +140,10 @@ class Log(OffsetTable):
         result = []
         for number in range(self._count(topic)):
             partition = f"{topic}-{number}"
-            copies, at = self._copies[partition], self.offsets[partition]
+            copies, at = self.replicas[partition], self.offsets[partition]
             in_sync = tuple(copies.in_sync) if copies.leader is not None else ()
             result.append(PartitionLayout(partition, copies.leader, copies.brokers, in_sync, at.start, at.high, at.end))
-        return TopicLayout(topic, self._replicas[topic], tuple(result))
+        return TopicLayout(topic, len(result[0].brokers), tuple(result))
 
     # --- writing ---
     def append(
@@ -178,7 +179,7 @@ class Log(OffsetTable):
         check_arguments(Log.append, locals())
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = self._partition_for(topic, key, value, data[0], partitioner) if partition is None else partition
+        chosen = self.choose_partition(topic, key, value, data[0], partitioner) if partition is None else partition
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")
@@ -272,7 +273,7 @@ class Log(OffsetTable):
         """
         check_arguments(Log.records, locals())
         high = self.offsets[partition].high
-        if self._copies[partition].leader is None:
+        if self.replicas[partition].leader is None:
             raise self._offline(partition)
         topic, _, number = partition.rpartition("-")
         wanted = high - start if limit is None else min(limit, high - start)
@@ -328,7 +329,7 @@ class Log(OffsetTable):
         """Yield one row per topic."""
         for topic, partitions in self._topics.topics.items():
             ends = [str(len(each.records)) for each in partitions]
-            yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
+            yield topic, str(len(partitions)), str(len(self.replicas[f"{topic}-0"].brokers)), " + ".join(ends)
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:
@@ -336,43 +337,37 @@ class Log(OffsetTable):
         for topic in self._topics.topics:
             yield from self.describe(topic).offset_rows
 
-    # --- small things ---
-    def _partition_for(
+    # --- partitions ---
+    def choose_partition(
         self, topic: str, key: object, value: object, data: bytes | None, partitioner: StreamPartitioner | None = None
     ) -> int:
-        """Return the partition of a record with this serialized key."""
+        """Return the partition of a record: the partitioner's choice, else that of the serialized key.
+
+        Args:
+            topic: name of the topic.
+            key: the key, or None.
+            value: the value, or None.
+            data: bytes of the key, or None.
+            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, the key decides.
+        """
         count = self._count(topic)
         chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
         return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
 
-    def _leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition."""
-        return self._copies[f"{topic}-{partition}"].leader
-
-    def _acknowledged_ms(self, topic: str, partition: int, acks: str) -> int:
-        """Return the time (ms) at which a producer receives the acknowledgement of a record that is written now.
-
-        The leader answers after one round trip. For "all" it answers when its followers have fetched the record, which
-        takes them another one.
-        """
-        copies = self._copies[f"{topic}-{partition}"]
-        trips = 2 if acks == "all" and len(copies.in_sync) > 1 else 1
-        return self.clock.now_ms + trips * self._round_trip_ms
-
     def _each(self, change: Callable[[Replicas], None]) -> None:
-        for partition, copies in self._copies.items():
+        for partition, copies in self.replicas.items():
             change(copies)
             self._note(partition)
 
     def _note(self, partition: str) -> None:
         """Truncate records that the leader no longer has, and update the partition's offsets."""
-        copies, at = self._copies[partition], self.offsets[partition]
+        copies, at = self.replicas[partition], self.offsets[partition]
         topic, _, number = partition.rpartition("-")
         del self._topics.partition(topic, int(number)).records[copies.end :]
         at.end, at.high = copies.end, copies.high
 
     def _writable(self, partition: str, acks: str) -> Replicas:
-        copies = self._copies[partition]
+        copies = self.replicas[partition]
         if copies.leader is None:
             raise self._offline(partition)
         # capped at the number of replicas, as in `Partition.effectiveMinIsr`
@@ -384,7 +379,7 @@ class Log(OffsetTable):
 
     def _offline(self, partition: str) -> EngineError:
         detail = f"it has no in-sync replica online; brokers {join_list(map(str, self._down))} are down"
-        hint = f"recover({self._copies[partition].in_sync[0]}) restarts the broker that has all records"
+        hint = f"recover({self.replicas[partition].in_sync[0]}) restarts the broker that has all records"
         return EngineError(f'partition "{partition}" is offline', detail=detail, hint=hint)
 
     def _count(self, topic: str) -> int:
