@@ -232,7 +232,8 @@ class WindowRows(TimedRows[int]):
                 return  # put and logged, but deletes nothing
         super()._replay(key, value, timestamp, headers)
 
-    def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+    def user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+        """Return the window of a row."""
         key, position = raw_key
         start = position >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
@@ -377,7 +378,8 @@ class SessionRows(TimedRows[tuple[int, int]]):
         key, start, end = session
         return self.keys.encode(key), (end, start)
 
-    def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
+    def user_key(self, raw_key: SessionKey) -> Windowed[object]:
+        """Return the session of a row."""
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
 
