@@ -13,7 +13,7 @@ import pickle
 from collections.abc import Iterable
 from contextlib import ExitStack
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
@@ -200,6 +200,13 @@ class Queued(Executor):
 Changelog = Literal["off", "names", "records"]
 
 
+class Counters(TypedDict):
+    """The counters of a task; drops by node and reason."""
+
+    consumed: int
+    dropped: dict[tuple[str, str], int]
+
+
 class Task(Checkpointed, Queued):
     """Runs the nodes of a plan over records that are pushed or handed to it.
 
@@ -328,7 +335,7 @@ class Task(Checkpointed, Queued):
             store.changes.clear()
         return rows
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> Counters:
         """Return the number of records consumed, and of those dropped by node and reason."""
         return {"consumed": self.consumed, "dropped": dict(self.context.dropped)}
 

@@ -17,7 +17,7 @@ from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord
-from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
+from kstreamnb.runtime.task.task import Counters, StateDelta, StateKey, Task
 from kstreamnb.spark.execution.record_merge import Positions, least_heads
 
 
@@ -114,7 +114,7 @@ class CyclicTask:
         """Rows since the last `drain`."""
         return len(self._out)
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> Counters:
         """Return the records consumed and dropped by all members."""
         counters = [task.counters() for task in self.members.values()]
         dropped = sum((Counter(each["dropped"]) for each in counters), Counter())
