@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 from kstreamnb import hooks
 from kstreamnb.core.names import check_resource_name
@@ -50,8 +50,8 @@ class StaleReason(NamedTuple):
         return self.fact
 
 
-class Identities(Protocol):
-    """Answers of a notebook layer about declarations."""
+class Identities:
+    """Answers of a notebook layer about declarations; outside notebooks every call declares something new."""
 
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
         """Return the log that a re-run cell continues when it makes a builder again; None for a new one."""
@@ -84,12 +84,8 @@ class Identities(Protocol):
         return None
 
 
-class _OutsideNotebooks(Identities):
-    """Every call declares something new."""
-
-
 H = TypeVar("H", bound="Handle")
-_OUTSIDE = _OutsideNotebooks()
+_OUTSIDE = Identities()
 
 
 def _identities() -> Identities:

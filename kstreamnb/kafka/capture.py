@@ -12,12 +12,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encoded
-from kstreamnb.core.progress import Done, under_way
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.hooks import Advance
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition, ranges
 from kstreamnb.kafka.bounded_reader import BoundedReader, RawRecord, arrived, at_end, bounded_consumer, raw_records
 from kstreamnb.kafka.client import Servers
@@ -219,7 +220,7 @@ def ends_of(reader: BoundedReader) -> Offsets:
     return ends
 
 
-def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Done) -> None:
+def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Advance) -> None:
     began = time.monotonic()
     consumer.assign([TopicPartition(*partition, offset) for partition, offset in reading.positions.items()])
     while not reading.ended:
