@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 from kstreamnb import hooks
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.flows import GlobalFlow, KeyedFlow, Windowing
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.source_location import SourceLocation, user_origin
@@ -24,7 +24,7 @@ from kstreamnb.suggesting import Suggesting
 if TYPE_CHECKING:  # a preview runs a topology, which declarations do not depend on
     from kstreamnb.replays.preview import Preview
 
-Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | None
+Flow: TypeAlias = KeyedFlow | GlobalFlow | Windowing | None
 """The result of a declaration in a graph; None for one without a result, such as ``to``."""
 
 Emit: TypeAlias = Callable[..., Flow]

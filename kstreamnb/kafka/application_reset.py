@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -244,7 +244,7 @@ def committed_positions(admin: Admin, application: str, topics: Iterable[str] | 
     partitions = [TopicPartition(name, part) for name, count in admin.topics(topics).items() for part in range(count)]
     if not partitions:
         return {}
-    own: dict[str, object] = {"enable_auto_commit": False, "isolation_level": "read_uncommitted"}
+    own: dict[str, Any] = {"enable_auto_commit": False, "isolation_level": "read_uncommitted"}
     with closing(client(Consumer, connection(admin.servers, group_id=application, **own))) as consumer:
 
         def ask() -> list[TopicPartition]:

@@ -219,8 +219,7 @@ def _serializer(serde: RegistrySerde) -> Callable[[object, object], bytes]:
     else:
         options = {"use.deprecated.format": False, **options}
         made = _module(".protobuf").ProtobufSerializer(serde.schema, client, options)
-    write: Callable[[object, object], bytes] = made
-    return write
+    return made
 
 
 @cache
@@ -234,5 +233,4 @@ def _deserializer(serde: RegistrySerde) -> Callable[[bytes, object], object]:
         )
     else:
         made = _module(".protobuf").ProtobufDeserializer(serde.schema, {"use.deprecated.format": False}, client)
-    read: Callable[[bytes, object], object] = made
-    return read
+    return made

@@ -201,7 +201,7 @@ class TableTransformValues(DerivedTable):
     def computing(self, context: BindContext) -> Compute:
         """Create and initialize a user's transformer."""
         transformer = self.supplier()
-        transform: Compute = getattr(transformer, "transform", transformer)
+        transform: Compute = getattr(transformer, "transform", None) or transformer
         if transform is not transformer:  # otherwise it is a plain function
             start(transformer, context, TransformerContext(context, _may_not_forward))
         return transform

@@ -29,7 +29,7 @@ class StoredRow(NamedTuple):
 def stored_rows(task: str, store: Store, rows: Mapping[Any, Any]) -> list[StoredRow]:
     """Return the rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
-    show, visible_from = _SHOW.get(_kind(store), _row), _visible_from(store, rows)
+    show, visible_from = _SHOW.get(_kind(store)) or _row, _visible_from(store, rows)
     result = []
     for raw_key in sorted(merged, key=raw_order(store)):
         expired = visible_from is not None and _time(store, raw_key) < visible_from

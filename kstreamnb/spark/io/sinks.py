@@ -79,8 +79,7 @@ class KafkaSink(QuerySink):
             self.open_again(end)
 
     def _send(self, batch: QueryBatch) -> OutputBatch:
-        done: OutputBatch = self.writer.publish(batch.number, batch.source, batch.output.columns(), batch.positions)
-        return done
+        return self.writer.publish(batch.number, batch.source, batch.output.columns(), batch.positions)
 
     def open_again(self, end: float) -> None:
         """Open the writer, again after failures that may pass, until a time of the monotonic clock (s)."""
