@@ -22,7 +22,7 @@ from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.validation import check_offset_reset as check_reset
 
 T = TypeVar("T")
-Chosen = TypeVar("Chosen", bound="Options")
+O = TypeVar("O", bound="Options")  # noqa: E741
 
 SerdeLike: TypeAlias = Serde | str
 """A serde, or the name of a built-in one such as "long"."""
@@ -161,8 +161,8 @@ class Setting(Generic[T]):
     @overload
     def __get__(self, options: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, options: Chosen, owner: type) -> Callable[[T], Chosen]: ...
-    def __get__(self, options: Chosen | None, owner: type) -> Self | Callable[[T], Chosen]:
+    def __get__(self, options: O, owner: type) -> Callable[[T], O]: ...
+    def __get__(self, options: O | None, owner: type) -> Self | Callable[[T], O]:
         return self if options is None else lambda value: options.changed(**{self.name: value})
 
     def __call__(self, value: T) -> Never:
@@ -180,8 +180,8 @@ class Switch:
     @overload
     def __get__(self, options: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, options: Chosen, owner: type) -> Callable[[], Chosen]: ...
-    def __get__(self, options: Chosen | None, owner: type) -> Self | Callable[[], Chosen]:
+    def __get__(self, options: O, owner: type) -> Callable[[], O]: ...
+    def __get__(self, options: O | None, owner: type) -> Self | Callable[[], O]:
         return self if options is None else lambda: options.changed(**{self.name: self.to})
 
 
