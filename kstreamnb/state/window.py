@@ -232,7 +232,7 @@ class WindowRows(TimedRows[int]):
                 return  # put and logged, but deletes nothing
         super()._replay(key, value, timestamp, headers)
 
-    def user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+    def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
         """Return the window of a row."""
         key, position = raw_key
         start = position >> self._bits
@@ -378,7 +378,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         key, start, end = session
         return self.keys.encode(key), (end, start)
 
-    def user_key(self, raw_key: SessionKey) -> Windowed[object]:
+    def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
         """Return the session of a row."""
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)

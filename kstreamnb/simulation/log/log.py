@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.arguments import at_least, check_arguments, expect_texts
-from kstreamnb.core.codec import StreamPartitioner, partition_for
+from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import Headers, TopicRecord
@@ -19,12 +19,12 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import expect_known
-from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
+from kstreamnb.kafka.partitioners import RoundRobin, record_bytes
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
-from kstreamnb.simulation.log.producer import LogProducer
+from kstreamnb.simulation.log.producer import LogProducer, choose_partition
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
 
@@ -49,6 +49,7 @@ class Log(OffsetTable):
 
     Attributes:
         replicas: the replicas of each partition, by its name such as "logins-0".
+        partitioner: chooses the partitions of records for which no other was given.
 
     Example:
         >>> log = Log()
@@ -87,7 +88,7 @@ class Log(OffsetTable):
         self._stamped_by_broker: dict[str, bool] = {}
         self._down: list[int] = []
         self._producers: list[LogProducer] = []
-        self._spread = RoundRobin()
+        self.partitioner = RoundRobin()
 
     # --- topics ---
     def create_topic(
@@ -179,7 +180,10 @@ class Log(OffsetTable):
         check_arguments(Log.append, locals())
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = self.choose_partition(topic, key, value, data[0], partitioner) if partition is None else partition
+        chosen = partition
+        if chosen is None:
+            choose = partitioner or self.partitioner
+            chosen = choose_partition(choose, topic, key, value, data[0], self._count(topic))
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")
@@ -338,22 +342,6 @@ class Log(OffsetTable):
             yield from self.describe(topic).offset_rows
 
     # --- partitions ---
-    def choose_partition(
-        self, topic: str, key: object, value: object, data: bytes | None, partitioner: StreamPartitioner | None = None
-    ) -> int:
-        """Return the partition of a record: the partitioner's choice, else that of the serialized key.
-
-        Args:
-            topic: name of the topic.
-            key: the key, or None.
-            value: the value, or None.
-            data: bytes of the key, or None.
-            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, the key decides.
-        """
-        count = self._count(topic)
-        chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
-        return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
-
     def _each(self, change: Callable[[Replicas], None]) -> None:
         for partition, copies in self.replicas.items():
             change(copies)

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.codec import StreamPartitioner, partition_for
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
-from kstreamnb.kafka.partitioners import DeliveryCallback, complete, record_bytes
+from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
 from kstreamnb.topology.nodes import grouped
 
 if TYPE_CHECKING:  # a log makes its producers
@@ -94,6 +94,14 @@ class _ClockedFuture(Future[TopicRecord]):
         while not self.done() and (end is None or clock.now_ms < end):
             steps = [time for time in (*self._producer.due(), *([] if end is None else [end])) if time > clock.now_ms]
             self._producer.log.advance_wall_clock_time(f"{min(steps) - clock.now_ms}ms")
+
+
+def choose_partition(
+    partitioner: StreamPartitioner, topic: str, key: object, value: object, data: bytes | None, count: int
+) -> int:
+    """Return the partition of a record: the partitioner's choice, or that of the key's bytes."""
+    chosen = checked_partition(partitioner, topic, key, value, count)
+    return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
 
 
 class LogProducer:
@@ -208,10 +216,10 @@ class LogProducer:
         """
         check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
-        self.log.describe(topic)
-        chosen = partition
+        count, chosen = len(self.log.describe(topic).layout), partition
         if chosen is None:
-            chosen = self.log.choose_partition(topic, key, value, data[0], self._partitioner)
+            choose = self._partitioner or self.log.partitioner
+            chosen = choose_partition(choose, topic, key, value, data[0], count)
         _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
