@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from kstreamnb import hooks
-
-Done: TypeAlias = Callable[[int], None]
-"""``done(n)``: n more parts are done."""
-
-Look: TypeAlias = "Callable[[], tuple[int, int | None]]"
-"""How many parts are done, of how many; asked now and then, from another thread."""
-
-Watcher: TypeAlias = "Callable[[str, int | None, Look | None], AbstractContextManager[Done]]"
-"""``watcher(unit, total, look)``: watches an operation of ``total`` parts while its block runs."""
+from kstreamnb.hooks import Advance, Poll
 
 _Some = TypeVar("_Some", list[Any], range)
 _PIECE = 1000
 
 
-def under_way(unit: str, total: int | None = None, look: Look | None = None) -> AbstractContextManager[Done]:
+def under_way(unit: str, total: int | None = None, look: Poll | None = None) -> AbstractContextManager[Advance]:
     """Report progress while the block runs; call what the block receives with the number of further parts done.
 
     ``unit`` names the parts, or, without parts to count, what is waited for. If others do the work, such as Spark,

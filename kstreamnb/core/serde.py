@@ -444,10 +444,10 @@ def _name_faults(name: object) -> Iterator[tuple[str, str]]:
 
 def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
     kind = type(value)
-    if kind is float and not math.isfinite(value):  # type: ignore[arg-type] # it is a float
+    if type(value) is float and not math.isfinite(value):
         fact = "NaN" if value != value else "infinity"
         yield fact, "write None instead, or filter such records out first"
-    elif kind is str and not STRING.keeps(value):  # type: ignore[arg-type] # it is text
+    elif type(value) is str and not STRING.keeps(value):
         yield "text with half of a surrogate pair", "correct it where it is read"
     elif kind not in (str, int, float, bool, type(None)):
         advice = "convert it with float(…), int(…) or .item()" if kind.__module__ == "numpy" else ""

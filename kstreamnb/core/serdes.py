@@ -102,8 +102,7 @@ class JsonSerde(Serde):
 
     def keeps(self, value: object) -> bool:
         """Keep all values except NaN, infinity and lone surrogates, which JSON cannot represent."""
-        kind = type(value)
-        return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
+        return isfinite(value) if type(value) is float else type(value) is not str or STRING.keeps(value)
 
     def is_flat(self, value: object) -> TypeGuard[dict[str, Any]]:
         """Return whether a value is a dict of immutable values that its bytes would decode to."""

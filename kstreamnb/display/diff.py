@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kstreamnb.core.displayed import Displayed
@@ -73,20 +74,17 @@ def _subtopologies(description: TopologyDescription) -> dict[str, int]:
     return {node.name: sub.id for sub in description.subtopologies for node in sub.nodes}
 
 
-def _changes(old: DescribedNode, new: DescribedNode) -> list[tuple[str, str]]:
-    fields = ("kind", "topics", "pattern", "topic", "extractor", "stores", "predecessors")
-    changes = []
-    for name in fields:
+def _changes(old: DescribedNode, new: DescribedNode) -> Iterator[tuple[str, str]]:
+    for name in ("kind", "topics", "pattern", "topic", "extractor", "stores", "predecessors"):
         one, two = getattr(old, name), getattr(new, name)
         if isinstance(one, tuple):
             one, two = tuple(sorted(one)), tuple(sorted(two))
         if one != two:
-            changes.append((_title(new), f"{name}: {_shown(one)} -> {_shown(two)}"))
+            yield _title(new), f"{name}: {_shown(one)} -> {_shown(two)}"
     settings = dict(old.settings), dict(new.settings)
     for name in sorted(settings[0].keys() & settings[1].keys()):
         if settings[0][name] != settings[1][name]:
-            changes.append((_title(new), f"{name}: {settings[0][name]} -> {settings[1][name]}"))
-    return changes
+            yield _title(new), f"{name}: {settings[0][name]} -> {settings[1][name]}"
 
 
 def _shown(value: object) -> str:
@@ -95,22 +93,20 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _state(before: TopologyDescription, after: TopologyDescription) -> list[str]:
+def _state(before: TopologyDescription, after: TopologyDescription) -> Iterator[str]:
     """Yield sentences on stores and repartition topics, which outlive the program."""
-    warnings = []
     for what, old, new in (
         ("store", _stores(before), _stores(after)),
         ("repartition topic", _repartition(before), _repartition(after)),
     ):
         for name in sorted(old - new):
             index = " (a generated name: its number shifted)" if _shifted(name, new - old) else ""
-            warnings.append(f'{what} "{name}" is no longer used: its contents are lost{index}')
-        warnings += [f'{what} "{name}" is new and starts empty' for name in sorted(new - old)]
+            yield f'{what} "{name}" is no longer used: its contents are lost{index}'
+        yield from (f'{what} "{name}" is new and starts empty' for name in sorted(new - old))
     specs = {store.name: store for store in before.stores}
     for store in after.stores:
         if store.name in specs and specs[store.name] != store:
-            warnings.append(f'store "{store.name}" has other settings: {_store_changes(specs[store.name], store)}')
-    return warnings
+            yield f'store "{store.name}" has other settings: {_store_changes(specs[store.name], store)}'
 
 
 def _shifted(name: str, others: set[str]) -> bool:

@@ -52,11 +52,9 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
 def _next_to_their_user(view: GraphView) -> list[tuple[str, str]]:
     """Return stores that only one shape uses, with it, unless one of them is in an open box."""
     boxed = {item.id for box in view.boxes if not box.folded for item in box.items}
-    users: dict[str, list[str]] = {}
-    for edge in view.edges:
-        if edge.kind == "store":
-            users.setdefault(edge.head, []).append(edge.tail)
-    return [(tails[0], store) for store, tails in users.items() if len(tails) == 1 and not {store, *tails} & boxed]
+    uses = [(edge.tail, edge.head) for edge in view.edges if edge.kind == "store"]
+    users = Counter(store for _, store in uses)
+    return [pair for pair in uses if users[pair[1]] == 1 and not {*pair} & boxed]
 
 
 def _widest(view: GraphView) -> int:

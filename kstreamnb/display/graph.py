@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -134,9 +134,19 @@ def graph_view(
     cuts = cuts_of(description)
     boxes = tuple(_box(description, sub, cuts, overlay, sub.id in fold) for sub in description.subtopologies)
     topics = _topics(description, cuts)
-    edges = tuple(_edges(description, topics, overlay, fold))
+    edges = merged(edge for sub in description.subtopologies for edge in _edges(sub, topics, overlay, sub.id in fold))
     title = f'Topology "{description.name}"' if description.name else "Topology"
     return GraphView(title, boxes, tuple(topics.values()), edges, cuts)
+
+
+def merged(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Return the edges between different shapes; parallel edges are merged and their counts added."""
+    between: dict[tuple[str, str], Edge] = {}
+    for edge in edges:
+        before = between.setdefault((edge.tail, edge.head), edge)
+        if before is not edge and edge.count is not None:
+            between[edge.tail, edge.head] = replace(before, count=edge.count + (before.count or 0))
+    return tuple(edge for edge in between.values() if edge.tail != edge.head)
 
 
 def _box(
@@ -204,38 +214,21 @@ def _chosen(node: DescribedNode) -> str:
     return f"chosen by {node.extractor} in {node.name}"
 
 
-def _edges(
-    description: TopologyDescription, topics: Mapping[str, Item], overlay: Overlay, fold: Collection[int]
-) -> Iterator[Edge]:
-    merged: dict[tuple[str, str, str], int | None] = {}
-    for sub in description.subtopologies:
-        folded = identifier("sub", str(sub.id)) if sub.id in fold else None
-        for tail, head, kind, count in _node_edges(sub, topics, overlay, folded):
-            if tail != head:
-                before = merged.get((tail, head, kind))
-                total = before if count is None else count + (before or 0)
-                merged[tail, head, kind] = total
-    for (tail, head, kind), count in merged.items():
-        yield Edge(tail, head, "store" if kind == "store" else "flow", count)
-
-
-def _node_edges(
-    sub: DescribedSubtopology, topics: Mapping[str, Item], overlay: Overlay, folded: str | None
-) -> Iterator[tuple[str, str, str, int | None]]:
-    counts = overlay.counts
+def _edges(sub: DescribedSubtopology, topics: Mapping[str, Item], overlay: Overlay, folded: bool) -> Iterator[Edge]:
+    counts, whole = overlay.counts, identifier("sub", str(sub.id))
     for node in sub.nodes:
-        node_id = folded or identifier("node", node.name)
+        own = whole if folded else identifier("node", node.name)
         for topic in _read(node, topics):
-            yield topics[topic].id, node_id, "flow", counts.get((topic, node.name))
+            yield Edge(topics[topic].id, own, count=counts.get((topic, node.name)))
         for child in node.successors:
-            yield node_id, folded or identifier("node", child), "flow", counts.get((node.name, child))
+            yield Edge(own, whole if folded else identifier("node", child), count=counts.get((node.name, child)))
         for store in () if folded else node.stores:
-            yield node_id, identifier("store", store), "store", None
+            yield Edge(own, identifier("store", store), "store")
         if node.topic is not None:
-            yield node_id, topics[node.topic].id, "flow", counts.get((node.name, node.topic))
+            yield Edge(own, topics[node.topic].id, count=counts.get((node.name, node.topic)))
         if node.extractor is not None:
             sink_counts = [count for (tail, _), count in counts.items() if tail == node.name]
-            yield node_id, topics[_chosen(node)].id, "flow", sum(sink_counts) if sink_counts else None
+            yield Edge(own, topics[_chosen(node)].id, count=sum(sink_counts) if sink_counts else None)
 
 
 def _read(node: DescribedNode, topics: Mapping[str, Item]) -> list[str]:

@@ -8,8 +8,9 @@ the physical one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_view
+from kstreamnb.display.graph import Box, GraphView, Item, Overlay, graph_view, merged
 from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import internal_topics
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
@@ -33,7 +34,10 @@ def logical_view(
     shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)} | ends
     hidden = {item for ids in inside.values() for item in ids} | ends.keys()
     outside = tuple(item for item in items.values() if item.id not in hidden)
-    edges = tuple(_edges(physical, shown))
+    edges = merged(
+        replace(each, tail=shown.get(each.tail, each.tail), head=shown.get(each.head, each.head))
+        for each in physical.edges
+    )
     return GraphView(physical.title, boxes, outside, edges, physical.cuts, by_operators=True, shown=shown)
 
 
@@ -118,16 +122,3 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
     reasons = [part.word for part in parts if part.kind == "internal topic"]
     notes = ", ".join(dict.fromkeys(text for text in (*reasons, *(part.note for part in parts)) if text))
     return Box(id_, title, parts, folded=id_ not in unfold, kind="operator", note=notes, mark=mark)
-
-
-def _edges(physical: GraphView, shown: Mapping[str, str]) -> Iterator[Edge]:
-    """Yield edges between visible shapes; parallel edges are merged and their counts added."""
-    merged: dict[tuple[str, str], Edge] = {}
-    for edge in physical.edges:
-        tail, head = shown.get(edge.tail, edge.tail), shown.get(edge.head, edge.head)
-        if tail == head:
-            continue
-        before = merged.get((tail, head))
-        count = edge.count if before is None or before.count is None else before.count + (edge.count or 0)
-        merged[tail, head] = Edge(tail, head, edge.kind if before is None else before.kind, count)
-    yield from merged.values()

@@ -26,13 +26,9 @@ class _Tree:
         self.drawn: set[str] = set()
 
     def lines(self) -> list[str]:
-        lines: list[str] = []
         if self.box.folded:
             return [f"  {len(self.box.items)} parts, folded"]
-        for item in self.box.items:
-            if item.kind == "source":
-                lines += self._source(item)
-        return lines
+        return [line for item in self.box.items if item.kind == "source" for line in self._source(item)]
 
     def _source(self, item: Item) -> list[str]:
         incoming = [edge for edge in self.view.edges if edge.head == item.id]

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde, serde_or_none
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import CogroupFlow, FoldSpec, GroupFlow, SourceNames, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.flows import (
+    CogroupFlow,
+    FoldSpec,
+    GroupFlow,
+    GroupWindows,
+    SourceNames,
+    StreamFlow,
+    TableFlow,
+    UserFunction,
+    Windowing,
+)
 from kstreamnb.dsl.materialization import Materialization, aggregate_store, row_store, table_fields
 from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Grouped
@@ -62,9 +71,14 @@ def emit_cogroup_more(
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def emit_windowing(graph: GraphBuilder, group: GroupFlow | CogroupFlow, **changed: Any) -> GroupFlow | CogroupFlow:
-    """Write ``windowed_by`` or ``emit_strategy`` into a graph."""
-    return replace(group, **changed)
+def emit_windows(graph: GraphBuilder, group: Windowing, windows: GroupWindows) -> Windowing:
+    """Write ``windowed_by`` into a graph."""
+    return replace(group, windows=windows)
+
+
+def emit_strategy(graph: GraphBuilder, group: Windowing, *, emit_on_close: bool) -> Windowing:
+    """Write ``emit_strategy`` into a graph."""
+    return replace(group, emit_on_close=emit_on_close)
 
 
 def emit_count(graph: GraphBuilder, grouped: GroupFlow, table: Materialization) -> TableFlow:
@@ -90,7 +104,7 @@ def emit_fold(graph: GraphBuilder, grouped: GroupFlow, table: Materialization, f
     return _table(node, store, sources, grouped, table)
 
 
-def _aggregation(name: str, grouped: GroupFlow | CogroupFlow, store: StoreSpec, fold: FoldSpec) -> Table:
+def _aggregation(name: str, grouped: Windowing, store: StoreSpec, fold: FoldSpec) -> Table:
     """Return the node of an aggregation, by key or by key and window."""
     windows, emit_on_close, rows = grouped.windows, grouped.emit_on_close, table_fields(store)
     initializer, aggregator, merger, _ = fold
@@ -104,7 +118,7 @@ def _aggregation(name: str, grouped: GroupFlow | CogroupFlow, store: StoreSpec, 
     return Table(name=name, operator=operator, grace_ms=windows.grace_ms, **rows)
 
 
-def _repartition(graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, store: str) -> Repartition:
+def _repartition(graph: GraphBuilder, shared: Windowing, group: GroupFlow, store: str) -> Repartition:
     """Return the repartition below a group, adding it if needed.
 
     A grouped stream has one for all its aggregations when its topic has a name, a cogrouped one in any case.
@@ -115,9 +129,7 @@ def _repartition(graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: Gr
     return _add_repartition(graph, shared, group, node)
 
 
-def _add_repartition(
-    graph: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, node: Repartition
-) -> Repartition:
+def _add_repartition(graph: GraphBuilder, shared: Windowing, group: GroupFlow, node: Repartition) -> Repartition:
     key = None if shared is group else group
     if key in shared.repartitioned and (key or group.topic_name):
         return shared.repartitioned[key] if key else graph.attach(shared.repartitioned[key], group.node)
@@ -126,7 +138,7 @@ def _add_repartition(
 
 
 def _table(
-    node: Table, store: StoreSpec, sources: SourceNames, grouped: GroupFlow | CogroupFlow, table: Materialization
+    node: Table, store: StoreSpec, sources: SourceNames, grouped: Windowing, table: Materialization
 ) -> TableFlow:
     key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
     if isinstance(grouped.windows, SessionWindows):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 from kstreamnb import hooks
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.flows import GlobalFlow, KeyedFlow, Windowing
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.source_location import SourceLocation, user_origin
@@ -24,7 +24,7 @@ from kstreamnb.suggesting import Suggesting
 if TYPE_CHECKING:  # a preview runs a topology, which declarations do not depend on
     from kstreamnb.replays.preview import Preview
 
-Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | None
+Flow: TypeAlias = KeyedFlow | GlobalFlow | Windowing | None
 """The result of a declaration in a graph; None for one without a result, such as ``to``."""
 
 Emit: TypeAlias = Callable[..., Flow]
@@ -50,8 +50,8 @@ class StaleReason(NamedTuple):
         return self.fact
 
 
-class Identities(Protocol):
-    """Answers of a notebook layer about declarations."""
+class Identities:
+    """Answers of a notebook layer about declarations; outside notebooks every call declares something new."""
 
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
         """Return the log that a re-run cell continues when it makes a builder again; None for a new one."""
@@ -84,12 +84,8 @@ class Identities(Protocol):
         return None
 
 
-class _OutsideNotebooks(Identities):
-    """Every call declares something new."""
-
-
 H = TypeVar("H", bound="Handle")
-_OUTSIDE = _OutsideNotebooks()
+_OUTSIDE = Identities()
 
 
 def _identities() -> Identities:

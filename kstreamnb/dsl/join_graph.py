@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from kstreamnb.core.codec import partitioner_of
+from kstreamnb.core.codec import StreamPartitioner, partitioner_of
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
@@ -246,13 +245,13 @@ def emit_join_foreign(
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     other = options.other_partitioner
     chosen = fk.SubscriptionPartitioner(other) if other else partitioner_of(right.key_serde)
-    subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], partitioner=chosen, **to_right)
+    subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], chosen, to_right)
     graph.co_partition((*right.sources, subscribed.name))
     answers = _answers(graph, name, left, right, subscribed)
     topic = graph.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
     to_left: SerdeFields = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
     home = fk.ResponsePartitioner(options.partitioner)
-    answered = _through(graph, name, "-subscription-response", topic, answers, partitioner=home, **to_left)
+    answered = _through(graph, name, "-subscription-response", topic, answers, home, to_left)
     sources = graph.co_partition((*left.sources, answered.name))
     view = look_up(graph, left.node)
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
@@ -265,12 +264,18 @@ def emit_join_foreign(
 
 
 def _through(
-    graph: GraphBuilder, name: str | None, suffix: str, topic: str, parents: list[int], **fields: Any
+    graph: GraphBuilder,
+    name: str | None,
+    suffix: str,
+    topic: str,
+    parents: list[int],
+    partitioner: StreamPartitioner | None,
+    serdes: SerdeFields,
 ) -> Repartition:
     """Add an internal topic, from its sink to the source below it."""
     sink = graph.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
     source = graph.name_or_new(name, "KTABLE-SOURCE-", f"{suffix}-source")
-    node = Repartition(name=source, topic=topic, sink_name=sink, **fields)
+    node = Repartition(name=source, topic=topic, sink_name=sink, partitioner=partitioner, **serdes)
     return graph.add(node, *parents)
 
 

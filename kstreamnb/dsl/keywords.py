@@ -19,7 +19,7 @@ from kstreamnb.dsl.type_vars import SK, SV
 from kstreamnb.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
-O = TypeVar("O", bound=Options)  # noqa: E741
+Chosen = TypeVar("Chosen", bound=Options)
 
 TableOption: TypeAlias = Named | Materialized
 """An option object that may follow the arguments, as in Java."""
@@ -118,7 +118,7 @@ def spelled_out(*options: type[Options]) -> Callable[[F], F]:
     return decorate
 
 
-def combined(kind: type[O], options: O | None, **keywords: object) -> O:
+def combined(kind: type[Chosen], options: Chosen | None, **keywords: object) -> Chosen:
     """Return ``options``, or new ones of that kind, with the keywords that are not None put in.
 
     Raises: ConfigError when ``options`` have a different kind, or a keyword is not one of their fields.

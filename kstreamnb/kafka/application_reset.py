@@ -10,9 +10,9 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -29,7 +29,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, Instant, duration_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, expect_known
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets, by_partition
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, to_files
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, TopicClaim
@@ -212,7 +212,7 @@ def reset(
     if plan.group:
         _of_group(admin, application, lambda: admin.client.delete_consumer_groups([application]))
     if plan.positions:
-        partitions = [TopicPartition(t, p, n, _MARK) for t, parts in plan.positions.items() for p, n in parts.items()]
+        partitions = [TopicPartition(*each, offset, _MARK) for each, offset in by_partition(plan.positions).items()]
         wanted = [ConsumerGroupTopicPartitions(application, partitions)]
         _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
     if plan.checkpoint is not None:
@@ -244,24 +244,18 @@ def committed_positions(admin: Admin, application: str, topics: Iterable[str] | 
     partitions = [TopicPartition(name, part) for name, count in admin.topics(topics).items() for part in range(count)]
     if not partitions:
         return {}
-    settings = connection(
-        admin.servers, group_id=application, enable_auto_commit=False, isolation_level="read_uncommitted"
-    )
-    consumer = client(Consumer, settings)
+    own: dict[str, Any] = {"enable_auto_commit": False, "isolation_level": "read_uncommitted"}
+    with closing(client(Consumer, connection(admin.servers, group_id=application, **own))) as consumer:
 
-    def ask() -> list[TopicPartition]:
-        try:
-            return consumer.committed(partitions, _ASK_S)
-        except KafkaException as error:
-            reply = consumer.poll(0)  # has the reason if the coordinator refuses access
-            refusal = None if reply is None else reply.error()
-            raise (error if refusal is None else KafkaException(refusal)) from error
+        def ask() -> list[TopicPartition]:
+            try:
+                return consumer.committed(partitions, _ASK_S)
+            except KafkaException as error:
+                reply = consumer.poll(0)  # has the reason if the coordinator refuses access
+                refusal = None if reply is None else reply.error()
+                raise (error if refusal is None else KafkaException(refusal)) from error
 
-    try:
-        committed = admin.retry(ask, f'asking for group "{application}"')
-    finally:
-        consumer.close()
-    return _by_topic(committed)
+        return _by_topic(admin.retry(ask, f'asking for group "{application}"'))
 
 
 def reset_positions(admin: Admin, application: str, topics: Iterable[str] | None = None) -> Offsets:

@@ -6,6 +6,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import NamedTuple, cast
 
@@ -36,21 +37,16 @@ def last_marker(admin: Admin, topic: str, partition: int = 0) -> Marker | None:
 
 def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
     """Return the value of a partition's last committed record, searched backwards from the last stable offset."""
-    end = admin.offsets([topic])[topic].get(partition, 0)
+    start = end = admin.offsets([topic])[topic].get(partition, 0)
     first = admin.offsets([topic], "earliest")[topic].get(partition, 0)
+    value, back = None, 16
     if end == first:
         return None
-    consumer, back = bounded_consumer(admin.servers), 16
-    try:
-        start = end
-        while start > first:
+    with closing(bounded_consumer(admin.servers)) as consumer:
+        while start > first and value is None:
             start, back = max(first, end - back), back * 8
             value = _last_between(consumer, admin.servers, TopicPartition(topic, partition, start), end)
-            if value is not None:
-                return value
-    finally:
-        consumer.close()
-    return None
+    return value
 
 
 def marker_value(marker: Marker) -> bytes:

@@ -25,6 +25,11 @@ def ranges(start: Offsets, end: Offsets) -> Iterator[tuple[str, int, int, int]]:
             yield topic, partition, start.get(topic, {}).get(partition, 0), end[topic][partition]
 
 
+def by_partition(offsets: Offsets) -> dict[PartitionId, int]:
+    """Return the offset of each partition."""
+    return {(topic, part): offset for topic, parts in offsets.items() for part, offset in parts.items()}
+
+
 def count_between(start: Offsets, end: Offsets) -> int:
     """Count the offsets between two sets of offsets."""
     return sum(last - first for _, _, first, last in ranges(start, end))

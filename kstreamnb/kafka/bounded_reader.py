@@ -9,7 +9,7 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, batch_end_by_time, ranges
+from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, batch_end_by_time, by_partition, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -160,9 +160,8 @@ def first_messages(
         seconds: how long to wait at most.
         isolation_level: "read_committed" (default), or "read_uncommitted" for records of open transactions, too.
     """
-    consumer = client(Consumer, bounded_settings(servers, isolation_level=isolation_level))
     messages, seen, limit = dict[PartitionId, Message](), set[PartitionId](), time.monotonic() + seconds
-    try:
+    with closing(client(Consumer, bounded_settings(servers, isolation_level=isolation_level))) as consumer:
         consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
         while len(seen) < len(starts) and time.monotonic() < limit:
             for message in arrived(consumer, 100, 0.05):
@@ -170,8 +169,6 @@ def first_messages(
                 if partition not in seen and not at_end(message, servers):
                     messages[partition] = message
                 seen.add(partition)
-    finally:
-        consumer.close()
     return messages
 
 
@@ -312,7 +309,7 @@ class TopicFollower:
 
     def __init__(self, servers: Servers, begin: Offsets, *, most: int) -> None:
         self._servers, self._most = servers, most
-        self._first = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
+        self._first = by_partition(begin)
         self._next = dict(self._first)
         self._held: dict[tuple[str, int], list[Message]] = {partition: [] for partition in self._first}
         self._consumer = client(Consumer, {**bounded_settings(servers), **_FOLLOWING})
@@ -368,7 +365,7 @@ class TopicFollower:
 
     def _forget(self, begin: Offsets) -> bool:
         """Drop the records before these offsets; returns whether all records after them are held or will come."""
-        wanted = {(topic, part): offset for topic, parts in begin.items() for part, offset in parts.items()}
+        wanted = by_partition(begin)
         if wanted.keys() != self._first.keys() or any(offset < self._first[each] for each, offset in wanted.items()):
             return False
         for partition, offset in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,13 +12,14 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encoded
-from kstreamnb.core.progress import Done, under_way
+from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.hooks import Advance
+from kstreamnb.kafka.batch_offsets import Offsets, by_partition, ranges
 from kstreamnb.kafka.bounded_reader import BoundedReader, RawRecord, arrived, at_end, bounded_consumer, raw_records
 from kstreamnb.kafka.client import Servers
 
@@ -168,27 +170,20 @@ def capture(
     if bounded:
         ends = end if limits.records is None else reader.batch_end(start, end, limits.records, exact=True)
     positions = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
-    last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}
-    reading = _Reading(limits, dict(positions), last)
-    if last is not None:
+    reading = _Reading(limits, dict(positions), None if ends is None else by_partition(ends))
+    if ends is not None:
         reading.check(0.0)
-    consumer = bounded_consumer(servers)
-    try:
-        consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in positions.items()])
-        with under_way("records", limits.records) as done:
+    with closing(bounded_consumer(servers)) as consumer, under_way("records", limits.records) as done:
+        try:
             _read(consumer, servers, reading, progress, done)
             # Markers of transactions and aborted records have offsets too: read on until the limit is reached.
             while ends is not None and ends != end and reading.ended == _ALL_READ and reading.missing:
                 ends = reader.batch_end(ends, end, reading.missing, exact=True)
-                later = {(topic, part): final for topic, part, _, final in ranges(start, ends)}
-                reading.ends, reading.ended = later, ""
-                consumer.assign([TopicPartition(*partition, at) for partition, at in reading.positions.items()])
+                reading.ends, reading.ended = by_partition(ends), ""
                 _read(consumer, servers, reading, progress, done)
-    except KeyboardInterrupt:
-        reading.ended = "interrupted"
-    finally:
-        consumer.close()
-    if last is not None and reading.ended == _ALL_READ and ends != end:
+        except KeyboardInterrupt:
+            reading.ended = "interrupted"
+    if ends is not None and reading.ended == _ALL_READ and ends != end:
         reading.ended = f"limit of {limits.records:,} records reached"
     rows = zip(reading.messages, raw_records(reading.messages), strict=True)
     records = tuple(_record(message, row, *serdes[message.topic()]) for message, row in rows)
@@ -225,8 +220,9 @@ def ends_of(reader: BoundedReader) -> Offsets:
     return ends
 
 
-def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Done) -> None:
+def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Advance) -> None:
     began = time.monotonic()
+    consumer.assign([TopicPartition(*partition, offset) for partition, offset in reading.positions.items()])
     while not reading.ended:
         before = len(reading.messages)
         for message in arrived(consumer, _BATCH, _POLL_S):

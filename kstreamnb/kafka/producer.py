@@ -23,7 +23,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import ApplicationStateError, BufferExhaustedError
-from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets, by_partition
 from kstreamnb.kafka.client import (
     Servers,
     as_settings,
@@ -143,7 +143,7 @@ class RecordProducer:
         block_ms = self._block_ms if max_block is None else duration_ms(max_block, "longest wait for room")
         self._put(topic, (data[1], data[0]), arguments, block_ms)
         if self._poller is None:
-            self._poller = background(partial(_poll, weakref.ref(self)), "kstreamnb-producer")
+            self._poller = background(partial(_poll, self._producer, weakref.ref(self)), "kstreamnb-producer")
         return future
 
     def _put(
@@ -189,11 +189,9 @@ class RecordProducer:
             self.flush()
 
 
-def _poll(reference: weakref.ref[RecordProducer]) -> None:
-    """Complete the futures of a producer for as long as it is referenced."""
-    while (owner := reference()) is not None:
-        producer = owner._producer  # noqa: SLF001 - its own thread
-        del owner  # only this thread would keep it alive
+def _poll(producer: Producer, owner: weakref.ref[RecordProducer]) -> None:
+    """Complete the futures of a producer for as long as its owner is referenced."""
+    while owner() is not None:
         try:
             producer.poll(_POLL_S)
         except Exception:  # of a user's callback: later records are still reported
@@ -262,7 +260,7 @@ class BatchWriter:
 
     @staticmethod
     def _partitions(positions: Offsets) -> list[TopicPartition]:
-        return [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        return [TopicPartition(*partition, offset) for partition, offset in by_partition(positions).items()]
 
     def _new_group(self) -> Consumer:
         """Make a member of the group that commits positions, for tools that show lag."""

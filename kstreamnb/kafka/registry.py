@@ -213,26 +213,18 @@ def _serializer(serde: RegistrySerde) -> Callable[[object, object], bytes]:
     if serde.schema is None:
         raise SerdeError("a serde without a schema cannot write", hint="give registry.avro(topic, schema)")
     if serde.format == "avro":
-        made = _module(".avro").AvroSerializer(client, serde.schema, serde.to_dict, options)
-    elif serde.format == "json_schema":
-        made = _module(".json_schema").JSONSerializer(serde.schema, client, serde.to_dict, options)
-    else:
-        options = {"use.deprecated.format": False, **options}
-        made = _module(".protobuf").ProtobufSerializer(serde.schema, client, options)
-    write: Callable[[object, object], bytes] = made
-    return write
+        return _module(".avro").AvroSerializer(client, serde.schema, serde.to_dict, options)
+    if serde.format == "json_schema":
+        return _module(".json_schema").JSONSerializer(serde.schema, client, serde.to_dict, options)
+    return _module(".protobuf").ProtobufSerializer(serde.schema, client, {"use.deprecated.format": False, **options})
 
 
 @cache
 def _deserializer(serde: RegistrySerde) -> Callable[[bytes, object], object]:
     client = _client(serde.settings)
     if serde.format == "avro":
-        made = _module(".avro").AvroDeserializer(client, serde.schema, serde.from_dict)
-    elif serde.format == "json_schema":
-        made = _module(".json_schema").JSONDeserializer(
-            serde.schema, from_dict=serde.from_dict, schema_registry_client=client
-        )
-    else:
-        made = _module(".protobuf").ProtobufDeserializer(serde.schema, {"use.deprecated.format": False}, client)
-    read: Callable[[bytes, object], object] = made
-    return read
+        return _module(".avro").AvroDeserializer(client, serde.schema, serde.from_dict)
+    if serde.format == "json_schema":
+        decode = _module(".json_schema").JSONDeserializer
+        return decode(serde.schema, from_dict=serde.from_dict, schema_registry_client=client)
+    return _module(".protobuf").ProtobufDeserializer(serde.schema, {"use.deprecated.format": False}, client)

@@ -16,7 +16,7 @@ from threading import Event, current_thread, main_thread
 from typing import Any, Protocol
 
 from kstreamnb.background import background
-from kstreamnb.core.progress import Done, Look
+from kstreamnb.hooks import Advance, Poll
 
 _SHORT_S, _EVERY_S = 0.5, 0.2
 _COLUMNS = 78
@@ -86,7 +86,7 @@ class ProgressBar:
         self._under_way: list[_Operation] = []
 
     @contextmanager
-    def __call__(self, unit: str, total: int | None, look: Look | None = None) -> Iterator[Done]:
+    def __call__(self, unit: str, total: int | None, look: Poll | None = None) -> Iterator[Advance]:
         """Show a bar from half a second until the block ends; nested operations change its text."""
         operation = _Operation(unit, total, look)
         # A browser cannot start threads, and the background threads of queries show no bar.
@@ -138,7 +138,7 @@ class ProgressBar:
 class _Operation:
     """An operation under way: its parts done and their total, unless ``look`` tells them."""
 
-    def __init__(self, unit: str, total: int | None, look: Look | None) -> None:
+    def __init__(self, unit: str, total: int | None, look: Poll | None) -> None:
         self.unit, self.number, self.total = unit, 0, total
         self.look = look or (lambda: (self.number, self.total))
         self.counts = total is not None or look is not None

@@ -201,11 +201,10 @@ class TableTransformValues(DerivedTable):
     def computing(self, context: BindContext) -> Compute:
         """Create and initialize a user's transformer."""
         transformer = self.supplier()
-        transform = getattr(transformer, "transform", None)
-        if transform is None:
-            return transformer  # type: ignore[no-any-return] # a plain function (key, value)
-        start(transformer, context, TransformerContext(context, _may_not_forward))
-        return transform  # type: ignore[no-any-return]
+        transform: Compute = getattr(transformer, "transform", None) or transformer
+        if transform is not transformer:  # otherwise it is a plain function
+            start(transformer, context, TransformerContext(context, _may_not_forward))
+        return transform
 
 
 _NO_PAIR: tuple[None, None] = (None, None)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from kstreamnb.core.record import Change, Windowed
-from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.record import Change
 from kstreamnb.state import InCache
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.state.window import SEQUENCE_BITS, WindowRows
+from kstreamnb.state.window import SEQUENCE_BITS
 
 
 class StoredRow(NamedTuple):
@@ -30,7 +29,7 @@ class StoredRow(NamedTuple):
 def stored_rows(task: str, store: Store, rows: Mapping[Any, Any]) -> list[StoredRow]:
     """Return the rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
-    show, visible_from = _SHOW[_kind(store)], _visible_from(store, rows)
+    show, visible_from = _SHOW.get(_kind(store)) or _row, _visible_from(store, rows)
     result = []
     for raw_key in sorted(merged, key=raw_order(store)):
         expired = visible_from is not None and _time(store, raw_key) < visible_from
@@ -83,39 +82,11 @@ def _kind(store: Store) -> str:
 _ShownRows = Iterator[tuple[object, object, "int | None", str]]
 
 
-_Stamped: TypeAlias = tuple[object, int]
-_WindowKey: TypeAlias = tuple[Hashable, int]
-
-
-def _plain(store: Store, raw_key: Hashable, row: object) -> _ShownRows:
-    yield store.keys.decode(raw_key), store.values.decode(row), None, ""
-
-
-def _timestamped(store: Store, raw_key: Hashable, row: _Stamped) -> _ShownRows:
-    yield store.keys.decode(raw_key), store.values.decode(row[0]), row[1], ""
-
-
-def _window_of(store: WindowRows, raw_key: _WindowKey) -> Windowed[object]:
-    key, position = raw_key
-    start = position >> SEQUENCE_BITS if store.spec.retain_duplicates else position
-    return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))
-
-
-def _window(store: WindowRows, raw_key: _WindowKey, row: object) -> _ShownRows:
-    if store.spec.retain_duplicates:
-        key, start, _ = _window_of(store, raw_key)
-        yield key, store.values.decode(row), start, ""
-    else:
-        yield _window_of(store, raw_key), store.values.decode(row), None, ""
-
-
-def _timestamped_window(store: WindowRows, raw_key: _WindowKey, row: _Stamped) -> _ShownRows:
-    yield _window_of(store, raw_key), store.values.decode(row[0]), row[1], ""
-
-
-def _session(store: Store, raw_key: tuple[Hashable, tuple[int, int]], row: object) -> _ShownRows:
-    key, (end, start) = raw_key
-    yield Windowed(store.keys.decode(key), start, end), store.values.decode(row), None, ""
+def _row(store: Any, raw_key: Hashable, row: Any) -> _ShownRows:
+    key, (value, time) = store.user_key(raw_key), row[:2] if store.timestamped else (row, None)
+    if store.spec.retain_duplicates:  # records of one side of a join
+        key, time = key.key, key.start
+    yield key, store.values.decode(value), time, ""
 
 
 def _versioned(store: Store, raw_key: tuple[Hashable, int], row: Any) -> _ShownRows:
@@ -136,7 +107,7 @@ def _suppress(store: Store, raw_key: Hashable, row: Any) -> _ShownRows:
     yield store.keys.decode(raw_key), Change(decode(new), decode(old)), timestamp, f"held back since {time}"
 
 
-def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: _Stamped) -> _ShownRows:
+def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: tuple[object, int]) -> _ShownRows:
     yield store.keys.decode(raw_key[1]), store.values.decode(row[0]), raw_key[0], "waits for its table"
 
 
@@ -148,12 +119,6 @@ def _pending_joins(store: Any, raw_key: tuple[int, int, Hashable], row: Iterable
 
 
 _SHOW: dict[str, Callable[..., _ShownRows]] = {
-    "key_value": _plain,
-    "lru": _plain,
-    "timestamped_key_value": _timestamped,
-    "window": _window,
-    "timestamped_window": _timestamped_window,
-    "session": _session,
     "versioned": _versioned,
     "suppress": _suppress,
     "join_buffer": _join_buffer,

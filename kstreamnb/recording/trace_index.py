@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording
 from kstreamnb.state import InCache
+from kstreamnb.topology.nodes import grouped
 
 StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]
 
@@ -106,14 +107,13 @@ class TraceIndex:
 
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
         """Return the log positions at which each row of a store was written, cached or not."""
-        result = self._writes.get((task, store))
-        if result is None:
-            result = {}
-            for position in self.positions_of("written", task=task, node=store):
-                raw_key = self.log[position][1]
-                result.setdefault(raw_key.raw_key if type(raw_key) is InCache else raw_key, []).append(position)
-            self._writes[task, store] = result  # complete: an interrupt may have ended the loop
-        return result
+        if (task, store) not in self._writes:
+            self._writes[task, store] = grouped(self.positions_of("written", task=task, node=store), self._row_key)
+        return self._writes[task, store]
+
+    def _row_key(self, position: int) -> Hashable:
+        raw_key = self.log[position][1]
+        return raw_key.raw_key if type(raw_key) is InCache else raw_key
 
     def state_vars(self, task: str, step: int) -> dict[tuple[str, str], Any]:
         """Return a task's state variables after ``step`` steps, without its stream time."""

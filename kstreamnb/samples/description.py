@@ -112,10 +112,9 @@ class _Field:
             return
         kind = type(value)
         self.types["undecodable bytes" if kind is SerializedValue else kind.__name__] += 1
-        if kind is int or kind is float:
-            number: float = value  # type: ignore[assignment] # its type was just looked at
-            self.low = number if self.low is None else min(self.low, number)
-            self.high = number if self.high is None else max(self.high, number)
+        if type(value) is int or type(value) is float:
+            self.low = value if self.low is None else min(self.low, value)
+            self.high = value if self.high is None else max(self.high, value)
         if kind is not dict and kind is not list:
             text = format_value(value)
             if text in self.values or len(self.values) < _DISTINCT:

@@ -51,10 +51,8 @@ class RunResult(Displayed):
             topic: the output topic.
         """
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        rows: dict[int, list[Any]] = {}
-        for _, partition, *row in merge_batches(topic, (each for each in batches if each[2].topic == topic)):
-            rows.setdefault(partition, []).append(row)
-        return {partition: decoded(self._application, topic, partition, rows[partition]) for partition in sorted(rows)}
+        merged = merge_batches(topic, (each for each in batches if each[2].topic == topic))
+        return {partition: records for (_, partition), records in decoded(self._application, merged).items()}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
         """Return a store at the end of the run, over all its partitions.

@@ -277,8 +277,12 @@ class Store(Generic[RawKey, Row]):
         return self.raw.get(raw_key)
 
     def _user_key(self, raw_key: RawKey) -> object:
-        """Return the user's key of a row."""
         return self.keys.decode(raw_key)
+
+    @property
+    def user_key(self) -> Callable[[RawKey], object]:
+        """The function that returns the user's key of a row."""
+        return self._user_key
 
     def snapshot(self) -> dict[Hashable, Any]:
         """Copy all rows; they are immutable, so the copy never changes."""

@@ -233,6 +233,7 @@ class WindowRows(TimedRows[int]):
         super()._replay(key, value, timestamp, headers)
 
     def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+        """Return the window of a row."""
         key, position = raw_key
         start = position >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
@@ -387,6 +388,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         return self.keys.encode(key), (end, start)
 
     def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
+        """Return the session of a row."""
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
 

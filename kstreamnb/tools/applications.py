@@ -10,7 +10,7 @@ from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from traceback import format_exception
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -40,8 +40,7 @@ def load_application(application: str) -> Topology:
 def _loaded(application: str) -> Topology:
     path, _, name = application.partition(":")
     if path == "-" or path.endswith(".txt"):
-        parsed: Any = parse_description(_text(path))
-        return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
+        return cast("Topology", parse_description(_text(path)))  # it describes and draws itself as a topology does
     module = _module(path)
     if not name:
         found = vars(module).items()

@@ -42,8 +42,10 @@ class MemorySink(BoundSink):
 
     def records(self, application: ApplicationPlan, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
         """Return the records of a topic so far by partition."""
-        return {
-            partition: list(decoded(application, topic, partition, rows))
-            for (owner, name, partition), rows in sorted(self.rows.items())
+        rows = (
+            (topic, partition, *row)
+            for (owner, name, partition), rows in self.rows.items()
+            for row in rows
             if (owner, name) == (number, topic)
-        }
+        )
+        return {partition: records for (_, partition), records in decoded(application, rows).items()}

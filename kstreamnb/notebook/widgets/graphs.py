@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import traitlets
 
@@ -96,17 +96,14 @@ def _seen(view: GraphView) -> list[str]:
 def _about(view: GraphView, item: Item, description: TopologyDescription, box: Box | None) -> dict[str, object]:
     node = description.nodes().get(item.name) if item.kind in ("source", "processor", "sink") else None
     line, _, code = (node.origin or "").partition(": ") if node is not None else ("", "", "")
-    rows = [("name", item.name), ("kind", item.kind)]
+    rows: list[tuple[str, str | None]] = [("name", item.name), ("kind", item.kind)]
     if node is not None:
         home = next(sub for sub in description.subtopologies if node in sub.nodes)
-        rows += [("operator", node.dsl)] if node.dsl else []
-        rows += [("sub-topology", str(home.id)), ("declared in", line)] if line else [("sub-topology", str(home.id))]
-        rows += [("topics", ", ".join(node.topics))] if node.topics else []
-        rows += [("topic", node.topic)] if node.topic else []
-        rows += [("stores", ", ".join(node.stores))] if node.stores else []
+        rows += [("operator", node.dsl), ("sub-topology", str(home.id)), ("declared in", line)]
+        rows += [("topics", ", ".join(node.topics)), ("topic", node.topic), ("stores", ", ".join(node.stores))]
         rows += _serdes(node.kind, node.settings)
     else:
-        rows += [(name, text) for name, _, text in (line.partition(": ") for line in item.about) if text]
+        rows += [(name, text) for name, _, text in (line.partition(": ") for line in item.about)]
     word = item.word or item.kind
     says = [item.label, word if word != item.label else "", box.title if box is not None else ""]
     return {**_details(view, item, rows, code, says), "word": clean(item.word or ""), "box": box.id if box else ""}
@@ -115,16 +112,15 @@ def _about(view: GraphView, item: Item, description: TopologyDescription, box: B
 def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, object]:
     nodes = description.nodes()
     origins = dict.fromkeys(nodes[item.name].origin for item in box.items if item.name in nodes)
-    line, _, code = next((origin for origin in origins if origin), "").partition(": ")
-    rows = [("kind", box.kind), ("parts", ", ".join(clean(item.name) for item in box.items))]
-    rows += [("declared in", line)] if line and box.kind == "operator" else []
-    rows += [("why", box.reason)] if box.reason else []
-    code, parts = code if box.kind == "operator" else "", f"{len(box.items)} parts"
+    origin = next((origin for origin in origins if origin), "") if box.kind == "operator" else ""
+    line, _, code = origin.partition(": ")
+    names, parts = ", ".join(clean(item.name) for item in box.items), f"{len(box.items)} parts"
+    rows = [("kind", box.kind), ("parts", names), ("declared in", line), ("why", box.reason)]
     return {**_details(view, box, rows, code, [box.title, f"{parts}, folded"]), "word": parts, "box": box.id}
 
 
 def _details(
-    view: GraphView, shape: Item | Box, rows: list[tuple[str, str]], code: str, says: list[str]
+    view: GraphView, shape: Item | Box, rows: Sequence[tuple[str, str | None]], code: str, says: list[str]
 ) -> dict[str, object]:
     """Return the details of any shape; ``says`` begins with its label, and is what a screen reader says."""
     counts, notes = _counts(view, shape.id), [text for text in (shape.note, shape.mark) if text]
@@ -132,7 +128,7 @@ def _details(
     return {
         "label": clean(says[0]),
         "kind": shape.kind,
-        "rows": [[name, clean(text)] for name, text in rows],
+        "rows": [[name, clean(text)] for name, text in rows if text],
         "code": clean(code),
         "says": clean(", ".join(filter(None, [*says, *notes, *(f"{text} {name}" for name, text in counts)]))),
         "mark": shape.mark or "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from operator import attrgetter
 from typing import ClassVar
 
 import traitlets
@@ -28,6 +29,7 @@ from kstreamnb.replays.navigation import Breakpoint
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.samples.text import parse_cell
+from kstreamnb.topology.nodes import grouped
 
 _ROWS = 50
 _SHOWN = 12
@@ -209,10 +211,7 @@ class Stepper(GraphWidget):
     def _stores(self, moment: Snapshot) -> Iterator[dict[str, object]]:
         """Yield the rows of every store after the step; changed rows also as they were before."""
         position = self.replay.position
-        changed: dict[str, list[RowChange]] = {}
-        if position:
-            for change in self.replay.diff(position - 1, position):
-                changed.setdefault(change.store, []).append(change)
+        changed = grouped(self.replay.diff(position - 1, position) if position else (), attrgetter("store"))
         for name in moment.stores:
             table, changes = moment.store(name), changed.get(name, [])
             touched = {(change.task, format_value(change.key)): change for change in changes}
@@ -242,11 +241,8 @@ class Stepper(GraphWidget):
         """Explanations by the step that revealed each reason, which may be later than its cause."""
         explanations = [*self.replay.why_dropped()]
         explanations += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
-        whys: dict[int, list[str]] = {}
-        for each in explanations:
-            if each.steps:
-                whys.setdefault(max(each.steps), []).append(str(each))
-        return whys
+        whys = grouped((each for each in explanations if each.steps), lambda each: max(each.steps))
+        return {step: list(map(str, own)) for step, own in whys.items()}
 
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
@@ -120,16 +121,14 @@ def _partitions(run: RecordedRun, task: str) -> str:
     return f"partition {plan.partition} of {join_list(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
 
 
-def _held_back(run: RecordedRun, node: str) -> list[str]:
-    """Return the suppressions downstream that emit nothing before the window closes."""
-    result = []
+def _held_back(run: RecordedRun, node: str) -> Iterator[str]:
+    """Yield what emits nothing before the window closes: suppressions downstream, or the node itself."""
     for name in walk(run.topology.children(node), run.topology.children):
         buffer = run.topology.nodes[name].traits.buffer
         if buffer is not None and buffer.window_end:
-            result.append(f"{described(run, name)} holds its result back until then")
+            yield f"{described(run, name)} holds its result back until then"
     if run.topology.nodes[node].traits.emit_on_close:
-        result.append("its result is emitted only when it closes")
-    return result
+        yield "its result is emitted only when it closes"
 
 
 def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:

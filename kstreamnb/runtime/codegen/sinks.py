@@ -78,7 +78,8 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     else:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
     fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
-    name_topic, metadata = sink.topic, context.metadata
+    name_topic: Any = sink.topic
+    metadata = context.metadata
     limited = RecordLimits.configured(plan.config)
     if limited and fixed is not None:
         RecordLimits.of(plan.config, fixed)  # refuses limits that are not numbers before the first record
@@ -87,7 +88,7 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     def write(key: object, value: object, timestamp: int, headers: Headers) -> None:
         topic = fixed
         if topic is None:
-            topic = name_topic(key, value, OutputMetadata(metadata(), timestamp, headers))  # type: ignore[operator]
+            topic = name_topic(key, value, OutputMetadata(metadata(), timestamp, headers))
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
         wire_key, wire_value = write_key(key), write_value(value)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from kstreamnb.core.arguments import at_least, expect
 from kstreamnb.core.extractors import extractor_of
@@ -189,7 +189,7 @@ class Config:
         return replicas
 
     @classmethod
-    def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
+    def of(cls, settings: Config | Mapping[str, Any] | None) -> Config:
         """Make a config from another config, a mapping of Python or dotted names, or nothing.
 
         Args:
@@ -200,7 +200,7 @@ class Config:
         not checked.
         """
         if isinstance(settings, Config):
-            return settings  # type: ignore[return-value]
+            return settings
         expect(settings, Mapping | None, "settings")
         known, others = {f.name for f in fields(cls)}, {}
         chosen: dict[str, Any] = {}
@@ -251,11 +251,11 @@ def _check_application_id(value: str) -> None:
     raise ConfigError(fact, detail=detail, hint=f'"{better}" would do' if better else "name the application")
 
 
-def _serde(value: Any) -> Serde:
+def _serde(value: Any) -> object:
     if isinstance(value, str):
         word = re.sub(r".*[.$]", "", value).removesuffix("Serde")
         return serde_named(word[:1].lower() + word[1:])
-    return value() if isinstance(value, type) else value  # type: ignore[no-any-return]
+    return value() if isinstance(value, type) else value
 
 
 def whole(name: str, value: Any, *, least: int = 0) -> int:

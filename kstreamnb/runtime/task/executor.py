@@ -61,7 +61,11 @@ class Executor:
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
-        """Return the node at work and the current record, of a thread with this innermost frame."""
+        """Return where the task is, for another thread: the node at work and ``topic-partition@offset``, or empty text.
+
+        Args:
+            frame: the innermost frame of the thread that runs the task.
+        """
         current = self.context.record_context
         node, topic = self._locations.at_work(frame) or current.source, current.topic
         return node, "" if topic is None else f"{topic}-{current.partition}@{current.record()[0]}"
@@ -164,7 +168,7 @@ class Executor:
                     stream_time[0] = timestamp
                 process(key, value, timestamp, headers)
                 if stream_time[0] >= due[0]:
-                    self.punctuate_stream_time(stream_time[0])
+                    self.punctuate_until(stream_time[0])
                 if self._commits and (context.recorder is not None or self._has_to_flush()):
                     self.commit()
                 elif self._watch is not None:
@@ -198,7 +202,10 @@ class Executor:
         self._note("committed")
 
     def generated_source(self) -> str:
-        """Return the source of all functions generated so far; loops are generated when they are first used."""
+        """Return the Python source of the functions that were generated for the task's nodes, for debugging.
+
+        Functions for nodes are generated when the task is made, loops over records when a source first gets records.
+        """
         return self._locations.source()
 
     def _open(self, topic: str, partition: int) -> RecordQueue:
@@ -228,7 +235,7 @@ class Executor:
             with collector_paused():
                 now = loop(batch.iterator, context.stream_time[0])
                 if now >= context.stream_schedules.due[0]:
-                    self.punctuate_stream_time(now)
+                    self.punctuate_until(now)
         except BaseException as error:
             self._fail(error)
         finally:
@@ -241,7 +248,7 @@ class Executor:
         if loop is None:
             marks = self._marks if marked else None
             lines = None if self.context.recorder is None else self._end_lines
-            loop = self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, sent=sent)
+            loop = self._compiler.loop(queue, shape, self.punctuate_until, marks, lines, self._first, sent=sent)
             self._loops[source, shape, marked, sent] = loop
         return loop
 
@@ -260,8 +267,8 @@ class Executor:
         self.context.record_context.clear()
         self.context.stamp[0] = None
 
-    def punctuate_stream_time(self, now_ms: int) -> bool:
-        """Fire the punctuators that are due by the stream time; return whether there were any."""
+    def punctuate_until(self, now_ms: int) -> bool:
+        """Fire the punctuators that are due by this stream time; return whether there were any."""
         return self._punctuate(self.context.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
 
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:

@@ -36,6 +36,8 @@ class OpenLoops(Batch):
         partition: the partition of the current record.
     """
 
+    records: list[Any]
+
     def __init__(self, tasks: Sequence[Task], reader_of: ReaderOf, offsets: dict[Partition, int]) -> None:
         super().__init__([()], "", -1, "", None)
         self.iterator, self.partition = iter(()), ("", -1)
@@ -54,7 +56,7 @@ class OpenLoops(Batch):
 
     def process(self, partition: Partition, record: Any) -> int:
         """Process the next record of a partition; return the index of the task that reads it."""
-        self.records[0] = record  # type: ignore[index] # a list
+        self.records[0] = record
         index, send = self._loops.get(partition) or self._open(partition)
         self.partition = partition  # only now: another thread may ask for the position
         self._taken[partition] += 1

@@ -13,8 +13,7 @@ import pickle
 from collections.abc import Iterable
 from contextlib import ExitStack
 from operator import attrgetter, itemgetter
-from types import FrameType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
@@ -137,13 +136,12 @@ def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str
     return rows, state_vars
 
 
-class Queued:
+class Queued(Executor):
     """The part of a task that queues records and processes the one with the lowest event time first."""
 
     plan: TaskPlan
     _ready: PriorityQueue[RecordQueue]
     _waiting: set[int]
-    _executor: Executor
 
     @property
     def first_queue(self) -> RecordQueue | None:
@@ -152,7 +150,7 @@ class Queued:
 
     def push(self, topic: str, partition: int, records: Iterable[WireRecord]) -> None:
         """Queue records of a partition."""
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.queue_of(topic, partition)
         queue.push(topic, records)
         self._enqueue(queue)
 
@@ -165,11 +163,11 @@ class Queued:
             self._waiting.discard(id(queue))
             try:
                 if other is None and limit is None and queue.plain:
-                    done += self._executor.process_in_bulk(queue, queue.rest())
+                    done += self.process_in_bulk(queue, queue.rest())
                 else:
                     bound = None if other is None or single else other.order_key
                     left = 1 if single else None if limit is None else limit - done
-                    done += self._executor.process_each(queue, queue.take(bound, left))
+                    done += self.process_each(queue, queue.take(bound, left))
             finally:
                 self._enqueue(queue)
         return done
@@ -179,18 +177,18 @@ class Queued:
 
         `run_queued` processes the record, `drop_queued` discards it.
         """
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.queue_of(topic, partition)
         queue.push(topic, (record,))
         return queue.head[1] if queue.fill() and queue.head is not None else None
 
     def run_queued(self, topic: str, partition: int) -> None:
         """Process the record that `queue_record` read ahead."""
-        queue = self._executor.queue_of(topic, partition)
-        self._executor.process_each(queue, queue.take(None, 1))
+        queue = self.queue_of(topic, partition)
+        self.process_each(queue, queue.take(None, 1))
 
     def drop_queued(self, topic: str, partition: int) -> None:
         """Discard the record that `queue_record` read ahead."""
-        self._executor.queue_of(topic, partition).rest()
+        self.queue_of(topic, partition).rest()
 
     def _enqueue(self, queue: RecordQueue) -> None:
         """Schedule a queue, if it has a record."""
@@ -200,6 +198,13 @@ class Queued:
 
 
 Changelog = Literal["off", "names", "records"]
+
+
+class Counters(TypedDict):
+    """The counters of a task; drops by node and reason."""
+
+    consumed: int
+    dropped: dict[tuple[str, str], int]
 
 
 class Task(Checkpointed, Queued):
@@ -235,19 +240,16 @@ class Task(Checkpointed, Queued):
     ) -> None:
         self.plan = plan
         self.context = context = TaskContext(plan, clock, recorder, out)
-        self.nodes = plan.nodes
         order: Any = (lambda queue: queue.order_key[0]) if plan.single else attrgetter("order_key")
         self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
-        context.topic_serdes = topic_serdes(plan, self.nodes)
+        context.topic_serdes = topic_serdes(plan, plan.nodes)
         context.keeps_changelog = changelog == "records"
         context.in_process = in_process
         context.keeps_copies = in_process and recorder is None and not context.keeps_changelog
-        context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
+        context.stores = make_stores(context, store_order(plan, plan.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
-        self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
-        self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave
-        self.run_batch = self._executor.run_batch
+        super().__init__(context, plan.nodes, commit_every_record=commit_every_record)
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -277,14 +279,6 @@ class Task(Checkpointed, Queued):
         """The task's own stores by name."""
         return self.context.stores
 
-    def position(self, frame: FrameType | None) -> tuple[str, str]:
-        """Return where the task is, for another thread: the node at work and ``topic-partition@offset``, or empty text.
-
-        Args:
-            frame: the innermost frame of the thread that runs the task.
-        """
-        return self._executor.position(frame)
-
     def topic_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Return key and value serde of the rows that this task writes to a topic; None if they are all bytes."""
         return self.context.topic_serdes.get(topic)
@@ -294,32 +288,24 @@ class Task(Checkpointed, Queued):
 
         ``marks`` gets, after each record, the number of rows produced since the last `drain`.
         """
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.queue_of(topic, partition)
         if queue.plain:
-            return self._executor.process_in_bulk(queue, records if isinstance(records, list) else list(records), marks)
+            return self.process_in_bulk(queue, records if isinstance(records, list) else list(records), marks)
         done = 0
         for record in records:
             queue.push(topic, (record,))
-            done += self._executor.process_each(queue, queue.take(None, None))
+            done += self.process_each(queue, queue.take(None, None))
             if marks is not None:
                 marks.append(len(self.context.out))  # a refused record has a mark too
         return done
 
     def takes_records(self, topic: str, partition: int) -> bool:
         """Return whether records of a partition can be processed in bulk: nothing has to happen between them."""
-        return self._executor.queue_of(topic, partition).plain and self._executor.is_fast()
+        return self.queue_of(topic, partition).plain and self.is_fast()
 
     def punctuate_stream_time(self) -> bool:
         """Fire the punctuators that are due by the stream time; return whether there were any."""
-        return self._executor.punctuate_stream_time(self.context.stream_time[0])
-
-    def punctuate_wall_clock(self) -> bool:
-        """Fire the punctuators that are due by the clock; return whether there were any."""
-        return self._executor.punctuate_wall_clock()
-
-    def commit(self) -> None:
-        """Flush the caches; their rows continue through the task."""
-        self._executor.commit()
+        return self.punctuate_until(self.context.stream_time[0])
 
     def drain(self) -> list[Any]:
         """Take the rows produced so far: ``(topic, partition, timestamp, key, value, headers)`` in wire form."""
@@ -349,16 +335,9 @@ class Task(Checkpointed, Queued):
             store.changes.clear()
         return rows
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> Counters:
         """Return the number of records consumed, and of those dropped by node and reason."""
-        return {"consumed": self._executor.consumed, "dropped": dict(self.context.dropped)}
-
-    def generated_source(self) -> str:
-        """Return the Python source of the functions that were generated for the task's nodes, for debugging.
-
-        Functions for nodes are generated when the task is made, loops over records when a source first gets records.
-        """
-        return self._executor.generated_source()
+        return {"consumed": self.consumed, "dropped": dict(self.context.dropped)}
 
     def close(self) -> None:
         """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""
@@ -371,7 +350,7 @@ class Task(Checkpointed, Queued):
         """Bind all nodes to the global stores of another task."""
         self._global_state = global_state
         self.context.global_stores = {} if global_state is None else global_state.stores
-        self._executor.bind()
+        self.bind()
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.context.recorder, self.plan.task_id

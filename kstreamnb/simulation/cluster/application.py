@@ -157,13 +157,21 @@ class Application(ApplicationLifecycle):
             "dropped-records-total": dropped,
         }
 
-    def _read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """Return the serdes with which a topic is read."""
+    def read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
+        """Return the serdes with which a topic is read; None if it is not.
+
+        Args:
+            topic: name of the topic.
+        """
         plans = [task.task.plan for task in self._tasks.values()]
         plans += [self._thread.global_task.plan] if self._thread and self._thread.global_task else []
         return next((plan.serdes(source) for plan in plans if (source := plan.source_of(topic)) is not None), None)
 
-    def _written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """Return the serdes with which a topic is written."""
+    def written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
+        """Return the serdes with which a topic is written; None if it is not.
+
+        Args:
+            topic: name of the topic.
+        """
         result = (task.task.topic_serdes(topic) for task in self._tasks.values())
         return next((serdes for serdes in result if serdes is not None), None)

@@ -193,7 +193,7 @@ class ClusterDriver(Closing):
         while limit is None or done < limit:
             made = 0
             for application in self.applications.values():
-                made += application._run(None if limit is None else limit - done - made)  # noqa: SLF001
+                made += application.run_ready(None if limit is None else limit - done - made)
             done += made
             if not made:
                 break
@@ -207,7 +207,7 @@ class ClusterDriver(Closing):
         """
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         for application in self.applications.values():
-            application._tick()  # noqa: SLF001 - called only by the driver
+            application.tick()
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
         """Delay fetches from a partition until `deliver` is called; ``lag`` says if consumers know the lag meanwhile.
@@ -266,7 +266,7 @@ class ClusterDriver(Closing):
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():
-            result = application._read_serdes(topic)  # noqa: SLF001
+            result = application.read_serdes(topic)
             if result is not None:
                 return result
         sources = [source for each in self.applications.values() for source in each.topology.sources()]
@@ -275,5 +275,5 @@ class ClusterDriver(Closing):
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:
         config, every = self.application.config, self.applications.values()
-        known = filter(None, (application._written_serdes(topic) for application in every))  # noqa: SLF001
+        known = filter(None, (application.written_serdes(topic) for application in every))
         return next(known, (config.default_key_serde, config.default_value_serde))

@@ -154,13 +154,18 @@ class ApplicationLifecycle:
         self.topology = topology
         self._shadow_tasks = None  # the old code made what is in the stores
 
-    # --- for the driver ---
+    # --- work ---
     @property
     def _tasks(self) -> dict[str, StreamTask]:
         """The tasks of the latest thread, by id."""
         return {} if self._thread is None else self._thread.tasks
 
-    def _run(self, limit: int | None) -> int:
+    def run_ready(self, limit: int | None = None) -> int:
+        """Process records of this application alone, and return how many; `ClusterDriver.run_ready` runs them all.
+
+        Args:
+            limit: greatest number of records. Default: None, all that are ready.
+        """
         if self.status != "running":
             return 0
         thread, before = self._thread, sum(task.processed for task in self._tasks.values())
@@ -168,7 +173,8 @@ class ApplicationLifecycle:
         now = sum(task.processed for task in self._tasks.values())
         return now - before if self._thread is thread else now
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Run wall-clock punctuators that are due, and commit if the commit interval is over."""
         if self.status == "running":
             self._guarded(StreamThread.tick)
 

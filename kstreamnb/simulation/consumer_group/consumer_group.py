@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from kstreamnb.core.arguments import at_least, check_arguments
@@ -226,9 +227,11 @@ class ConsumerGroup(OffsetTable):
         """
         end = self.now_ms + duration_ms(by, "advance of the wall clock")
         self._notice_partitions()
-        while (due := min(self._due(), default=end + 1)) <= end:
+        while (due := min((at_ms for at_ms, _ in self._due()), default=end + 1)) <= end:
             self._pass_time(due)
-            self._run_due()
+            for at_ms, happen in self._due():  # each looked for after what happened before it
+                if at_ms <= due:
+                    happen()
         self._pass_time(end)
 
     # --- actions of a member ---
@@ -429,24 +432,15 @@ class ConsumerGroup(OffsetTable):
         if self._members and self._known != self.log.partitions:
             self._rebalance()
 
-    def _due(self) -> Iterator[int]:
-        for member in self._members.values():
-            if member.silent_since_ms is not None:
-                yield member.silent_since_ms + self._session_ms
-            elif member.busy_since_ms is not None:
-                yield member.busy_since_ms + self._poll_ms + 1
-        if self._probe_at_ms is not None:
-            yield self._probe_at_ms
-
-    def _run_due(self) -> None:
-        """Process everything that is due."""
+    def _due(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        """Yield the times at which the coordinator acts, and how."""
         for member in list(self._members.values()):
-            if member.silent_since_ms is not None and self.now_ms >= member.silent_since_ms + self._session_ms:
-                self._remove(member, "timed out")
-            elif member.busy_since_ms is not None and self.now_ms > member.busy_since_ms + self._poll_ms:
-                self._remove(member, "polled too late")
-        if self._probe_at_ms is not None and self.now_ms >= self._probe_at_ms:
-            self._rebalance("probed")
+            if member.silent_since_ms is not None:
+                yield member.silent_since_ms + self._session_ms, partial(self._remove, member, "timed out")
+            elif member.busy_since_ms is not None:
+                yield member.busy_since_ms + self._poll_ms + 1, partial(self._remove, member, "polled too late")
+        if self._probe_at_ms is not None:
+            yield self._probe_at_ms, partial(self._rebalance, "probed")
 
     def _pass_time(self, until_ms: int) -> None:
         for name, partition in self._states.advance(until_ms - self.now_ms):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -37,16 +37,14 @@ class TaskStates:
         """Let members warm up for tasks, within the limit."""
         self.warming = dict(list(wanted.items())[: self.max_warmups])
 
-    def advance(self, by_ms: int) -> list[tuple[str, str]]:
-        """Advance the clock; return the member and task of each warm-up that finished."""
-        ready = []
+    def advance(self, by_ms: int) -> Iterator[tuple[str, str]]:
+        """Advance the clock; yield the member and task of each warm-up that has finished."""
         for task, member in self.warming.items():
             was_ready = self.is_ready(member, task)
             read = self.restored.get((member, task), 0) + self.rate * by_ms // 1000
             self.restored[member, task] = min(read, self.sizes.get(task, 0))
             if not was_ready and self.is_ready(member, task):
-                ready.append((member, task))
-        return ready
+                yield member, task
 
     def restore_ms(self, member: str, task: str) -> int:
         """Return how long (ms) a member restores before it can process a task."""

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.arguments import at_least, check_arguments, expect_texts
-from kstreamnb.core.codec import StreamPartitioner, partition_for
+from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import Headers, TopicRecord
@@ -19,12 +19,12 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import expect_known
-from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
+from kstreamnb.kafka.partitioners import RoundRobin, record_bytes
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
-from kstreamnb.simulation.log.producer import LogProducer
+from kstreamnb.simulation.log.producer import LogProducer, choose_partition
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
 
@@ -46,6 +46,10 @@ class Log(OffsetTable):
             which delays the answers to a producer; default 0 ms.
         key_serde: serde of keys; default text.
         value_serde: serde of values; default JSON.
+
+    Attributes:
+        replicas: the replicas of each partition, by its name such as "logins-0".
+        partitioner: chooses the partitions of records for which no other was given.
 
     Example:
         >>> log = Log()
@@ -75,17 +79,16 @@ class Log(OffsetTable):
         at_least(1, brokers, "brokers")
         self.brokers = brokers
         self.min_insync_replicas = min_insync_replicas
-        self._round_trip_ms = duration_ms(round_trip, "round trip")
+        self.round_trip_ms = duration_ms(round_trip, "round trip")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self.offsets = OffsetLog({})
         self.clock = Clock()
         self._topics = Broker()
-        self._copies: dict[str, Replicas] = {}
-        self._replicas: dict[str, int] = {}
+        self.replicas: dict[str, Replicas] = {}
         self._stamped_by_broker: dict[str, bool] = {}
         self._down: list[int] = []
         self._producers: list[LogProducer] = []
-        self._spread = RoundRobin()
+        self.partitioner = RoundRobin()
 
     # --- topics ---
     def create_topic(
@@ -118,11 +121,10 @@ class Log(OffsetTable):
             fact = f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}'
             raise EngineError(fact, hint="each replica needs its own broker: choose fewer replicas, or Log(brokers=…)")
         self._topics.create(name, partitions)
-        self._replicas[name] = replicas
         self._stamped_by_broker[name] = timestamp_type == "LogAppendTime"
         self.offsets.add_partitions(name, partitions)
         for number, copies in enumerate(spread(partitions, replicas, self.brokers)):
-            self._copies[f"{name}-{number}"] = copies
+            self.replicas[f"{name}-{number}"] = copies
         for broker in self._down:
             self._each(partial(Replicas.lose, broker=broker))
 
@@ -139,10 +141,10 @@ class Log(OffsetTable):
         result = []
         for number in range(self._count(topic)):
             partition = f"{topic}-{number}"
-            copies, at = self._copies[partition], self.offsets[partition]
+            copies, at = self.replicas[partition], self.offsets[partition]
             in_sync = tuple(copies.in_sync) if copies.leader is not None else ()
             result.append(PartitionLayout(partition, copies.leader, copies.brokers, in_sync, at.start, at.high, at.end))
-        return TopicLayout(topic, self._replicas[topic], tuple(result))
+        return TopicLayout(topic, len(result[0].brokers), tuple(result))
 
     # --- writing ---
     def append(
@@ -178,7 +180,10 @@ class Log(OffsetTable):
         check_arguments(Log.append, locals())
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = self._partition_for(topic, key, value, data[0], partitioner) if partition is None else partition
+        chosen = partition
+        if chosen is None:
+            choose = partitioner or self.partitioner
+            chosen = choose_partition(choose, topic, key, value, data[0], self._count(topic))
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")
@@ -272,7 +277,7 @@ class Log(OffsetTable):
         """
         check_arguments(Log.records, locals())
         high = self.offsets[partition].high
-        if self._copies[partition].leader is None:
+        if self.replicas[partition].leader is None:
             raise self._offline(partition)
         topic, _, number = partition.rpartition("-")
         wanted = high - start if limit is None else min(limit, high - start)
@@ -328,7 +333,7 @@ class Log(OffsetTable):
         """Yield one row per topic."""
         for topic, partitions in self._topics.topics.items():
             ends = [str(len(each.records)) for each in partitions]
-            yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
+            yield topic, str(len(partitions)), str(len(self.replicas[f"{topic}-0"].brokers)), " + ".join(ends)
 
     @property
     def offset_rows(self) -> Iterator[OffsetRow]:
@@ -336,43 +341,21 @@ class Log(OffsetTable):
         for topic in self._topics.topics:
             yield from self.describe(topic).offset_rows
 
-    # --- small things ---
-    def _partition_for(
-        self, topic: str, key: object, value: object, data: bytes | None, partitioner: StreamPartitioner | None = None
-    ) -> int:
-        """Return the partition of a record with this serialized key."""
-        count = self._count(topic)
-        chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
-        return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
-
-    def _leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition."""
-        return self._copies[f"{topic}-{partition}"].leader
-
-    def _acknowledged_ms(self, topic: str, partition: int, acks: str) -> int:
-        """Return the time (ms) at which a producer receives the acknowledgement of a record that is written now.
-
-        The leader answers after one round trip. For "all" it answers when its followers have fetched the record, which
-        takes them another one.
-        """
-        copies = self._copies[f"{topic}-{partition}"]
-        trips = 2 if acks == "all" and len(copies.in_sync) > 1 else 1
-        return self.clock.now_ms + trips * self._round_trip_ms
-
+    # --- partitions ---
     def _each(self, change: Callable[[Replicas], None]) -> None:
-        for partition, copies in self._copies.items():
+        for partition, copies in self.replicas.items():
             change(copies)
             self._note(partition)
 
     def _note(self, partition: str) -> None:
         """Truncate records that the leader no longer has, and update the partition's offsets."""
-        copies, at = self._copies[partition], self.offsets[partition]
+        copies, at = self.replicas[partition], self.offsets[partition]
         topic, _, number = partition.rpartition("-")
         del self._topics.partition(topic, int(number)).records[copies.end :]
         at.end, at.high = copies.end, copies.high
 
     def _writable(self, partition: str, acks: str) -> Replicas:
-        copies = self._copies[partition]
+        copies = self.replicas[partition]
         if copies.leader is None:
             raise self._offline(partition)
         # capped at the number of replicas, as in `Partition.effectiveMinIsr`
@@ -384,7 +367,7 @@ class Log(OffsetTable):
 
     def _offline(self, partition: str) -> EngineError:
         detail = f"it has no in-sync replica online; brokers {join_list(map(str, self._down))} are down"
-        hint = f"recover({self._copies[partition].in_sync[0]}) restarts the broker that has all records"
+        hint = f"recover({self.replicas[partition].in_sync[0]}) restarts the broker that has all records"
         return EngineError(f'partition "{partition}" is offline', detail=detail, hint=hint)
 
     def _count(self, topic: str) -> int:

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.codec import StreamPartitioner, partition_for
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
-from kstreamnb.kafka.partitioners import DeliveryCallback, complete, record_bytes
+from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
 from kstreamnb.topology.nodes import grouped
 
 if TYPE_CHECKING:  # a log makes its producers
@@ -28,13 +28,18 @@ class _Waiting:
     """A record that has not been sent."""
 
     topic: str
-    partition: int
+    number: int
     key: object
     value: object
     size: int
     since_ms: int
     future: Future[TopicRecord]
     delivered: DeliveryCallback | None
+
+    @property
+    def partition(self) -> str:
+        """The name of the partition, such as "logs-0"."""
+        return f"{self.topic}-{self.number}"
 
 
 class _Answer(NamedTuple):
@@ -56,9 +61,9 @@ class _Batch:
     again_ms: int = 0
 
     @property
-    def partition(self) -> tuple[str, int]:
-        """Topic and partition."""
-        return self.records[0].topic, self.records[0].partition
+    def partition(self) -> str:
+        """The name of the partition."""
+        return self.records[0].partition
 
     @property
     def size(self) -> int:
@@ -89,6 +94,14 @@ class _ClockedFuture(Future[TopicRecord]):
         while not self.done() and (end is None or clock.now_ms < end):
             steps = [time for time in (*self._producer.due(), *([] if end is None else [end])) if time > clock.now_ms]
             self._producer.log.advance_wall_clock_time(f"{min(steps) - clock.now_ms}ms")
+
+
+def choose_partition(
+    partitioner: StreamPartitioner, topic: str, key: object, value: object, data: bytes | None, count: int
+) -> int:
+    """Return the partition of a record: the partitioner's choice, or that of the key's bytes."""
+    chosen = checked_partition(partitioner, topic, key, value, count)
+    return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
 
 
 class LogProducer:
@@ -203,10 +216,10 @@ class LogProducer:
         """
         check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
-        self.log.describe(topic)
-        chosen = partition
+        count, chosen = len(self.log.describe(topic).layout), partition
         if chosen is None:
-            chosen = self.log._partition_for(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - part of the same log
+            choose = self._partitioner or self.log.partitioner
+            chosen = choose_partition(choose, topic, key, value, data[0], count)
         _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
@@ -267,7 +280,7 @@ class LogProducer:
             for each in [each for each in batch.records if each.since_ms + self._timeout_ms <= now]:
                 batch.records.remove(each)
                 fact = f'a record for topic "{each.topic}" was not delivered within {format_duration(self._timeout_ms)}'
-                detail = f'partition "{each.topic}-{each.partition}" {reason}'
+                detail = f'partition "{each.partition}" {reason}'
                 error = EngineError(fact, detail=detail, java="TimeoutException")
                 complete(each.future, error, each.delivered)
             if not batch.records:
@@ -276,7 +289,7 @@ class LogProducer:
     def _batch_for(self, record: _Waiting) -> _Batch:
         for batch in self._batches:
             has_room = batch.size + record.size <= self._batch_bytes and not batch.request
-            if has_room and batch.partition == (record.topic, record.partition):
+            if has_room and batch.partition == record.partition:
                 return batch
         self._batches.append(_Batch())
         return self._batches[-1]
@@ -294,7 +307,7 @@ class LogProducer:
             raise BufferExhaustedError(fact, detail=detail, hint=hint)
 
     def _leader(self, batch: _Batch) -> int | None:
-        return self.log._leader(*batch.partition)  # noqa: SLF001 - part of the same log
+        return self.log.replicas[batch.partition].leader
 
     def _may_send(self, broker: int) -> bool:
         """Return whether another request may be in flight to a broker."""
@@ -332,15 +345,16 @@ class LogProducer:
         return any(each.partition == batch.partition and each in earlier for each in self._on_their_way())
 
     def _append(self, each: _Waiting) -> None:
-        broker = self.log._leader(each.topic, each.partition) or 0  # noqa: SLF001 - part of the same log
+        """Write a record; its leader answers after a round trip, or two if it waits for its followers to fetch it."""
+        log, replicas, acks = self.log, self.log.replicas[each.partition], self.acks
+        broker = replicas.leader or 0
         outcome: TopicRecord | KStreamError
         try:
-            outcome = self.log.append(
-                each.topic, each.key, each.value, partition=each.partition, at=each.since_ms, acks=self.acks
-            )
+            outcome = log.append(each.topic, each.key, each.value, partition=each.number, at=each.since_ms, acks=acks)
         except KStreamError as error:
             outcome = error
-        at_ms = self.log._acknowledged_ms(each.topic, each.partition, self.acks)  # noqa: SLF001
+        trips = 2 if acks == "all" and len(replicas.in_sync) > 1 else 1
+        at_ms = log.clock.now_ms + trips * log.round_trip_ms
         self._answers.append(_Answer(at_ms, self.requests, broker, each, outcome))
 
     def _take_answers(self) -> None:

@@ -21,7 +21,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.frame_cells import arrow_reader
-from kstreamnb.runtime.task.task import GlobalTask
+from kstreamnb.runtime.task.task import Counters, GlobalTask
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
@@ -30,7 +30,7 @@ from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, row_batch
 from kstreamnb.spark.execution.state_codec import pack_delta
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
-from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
+from kstreamnb.spark.execution.task_batch import commit, run_batches
 from kstreamnb.spark.execution.worker_cache import CachedTask, new_task, output_format, worker_state
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.output_topics import at_source

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from types import FrameType
 from typing import Any
 
@@ -17,8 +18,9 @@ from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.open_loops import OpenLoops, PartitionRecord
-from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
+from kstreamnb.runtime.task.task import Counters, StateDelta, StateKey, Task
 from kstreamnb.spark.execution.record_merge import Positions, least_heads
+from kstreamnb.topology.nodes import grouped
 
 
 class CyclicTask:
@@ -77,10 +79,8 @@ class CyclicTask:
         """
         with self._opened() as loops:
             for records in roots:
-                waiting: dict[int, list[PartitionRecord]] = {}
-                for depth, record in records:
-                    waiting.setdefault(depth, []).append(record)
-                self._run_until_idle(loops, waiting)
+                by_depth = grouped(records, itemgetter(0))
+                self._run_until_idle(loops, {depth: [record for _, record in own] for depth, own in by_depth.items()})
                 marks.append(len(self._out))
 
     def punctuate_wall_clock(self) -> None:
@@ -114,7 +114,7 @@ class CyclicTask:
         """Rows since the last `drain`."""
         return len(self._out)
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> Counters:
         """Return the records consumed and dropped by all members."""
         counters = [task.counters() for task in self.members.values()]
         dropped = sum((Counter(each["dropped"]) for each in counters), Counter())

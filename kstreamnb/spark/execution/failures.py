@@ -9,7 +9,7 @@ import sys
 from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from kstreamnb import errors
 from kstreamnb.data_files import rows_of

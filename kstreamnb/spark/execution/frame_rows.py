@@ -166,8 +166,7 @@ def _codes(column: pa.ChunkedArray) -> Numbers:
     """Return numbers that are equal for equal items."""
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy()
-    codes: Numbers = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes
+    return column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.RecordBatch:

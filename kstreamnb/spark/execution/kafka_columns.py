@@ -32,8 +32,7 @@ def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> li
         except UnicodeDecodeError:
             return None
     if serde == LONG and not {8} ^ {-1 if item is None else len(item) for item in column}:
-        numbers: list[Any] = np.frombuffer(b"".join(column), ">i8").tolist()  # type: ignore[arg-type]
-        return numbers
+        return np.frombuffer(b"".join(column), ">i8").tolist()  # type: ignore[arg-type]
     return None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from kstreamnb.runtime.codegen.node_context import NodeContext
 from kstreamnb.runtime.context.punctuation import Schedule

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -159,17 +159,15 @@ class RecordBatch:
                 return list(many(column))
             return column[index] if isinstance(index, slice) else [column[at] for at in index.tolist()]
 
-        return RecordBatch(
-            self.topic,
-            self.partition if isinstance(self.partition, int) else self.partition[index],
-            self.order.take(index),
-            self.timestamps[index],
-            chosen(self.keys),
-            chosen(self.values),
-            None if self.headers is None else chosen(self.headers),
-            None if self.offsets is None else self.offsets[index],
-            self.kafka,
-            self.clock_ms,
+        return replace(
+            self,
+            partition=self.partition if isinstance(self.partition, int) else self.partition[index],
+            order=self.order.take(index),
+            timestamps=self.timestamps[index],
+            keys=chosen(self.keys),
+            values=chosen(self.values),
+            headers=None if self.headers is None else chosen(self.headers),
+            offsets=None if self.offsets is None else self.offsets[index],
         )
 
     def records(self, offsets: Numbers | None = None) -> list[tuple[int, int, Any, Any, Headers]]:

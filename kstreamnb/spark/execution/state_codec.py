@@ -15,8 +15,8 @@ from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-import cloudpickle  # type: ignore[import-untyped]
-import msgpack  # type: ignore[import-untyped]
+import cloudpickle
+import msgpack
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, RecordMetadata, ValueAndTimestamp, Windowed

@@ -25,6 +25,7 @@ from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.task_context import RowsOf
+from kstreamnb.runtime.task.task import Counters
 from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import pack_failure
@@ -34,7 +35,7 @@ from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, TaskReport, row_batch
 from kstreamnb.spark.execution.seed import plant
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
-from kstreamnb.spark.execution.task_batch import Counters, changelog, commit, run_batches
+from kstreamnb.spark.execution.task_batch import changelog, commit, run_batches
 from kstreamnb.spark.execution.task_files import TaskFiles
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
@@ -144,7 +145,7 @@ def _run_placed(
         if log.found == "new" and deployment.options.seed:
             plant(deployment.options.seed, placed.name, cached)
     cached = cached or _new(deployment, placed, now_ms)
-    before: Counters = cached.task.counters()  # type: ignore[assignment]
+    before = cached.task.counters()
     cached.clock.now_ms = max([cached.clock.now_ms, *(arrival.batch.clock_ms for arrival in arrivals)])
     try:
         with noted(deployment.options.positions, placed.name, cached.task):
@@ -280,7 +281,7 @@ def report_of(
     placed: TaskPlacement | Replica, cached: CachedTask, before: Counters, state: str, out: dict[str, int], took: float
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
-    after: Counters = cached.task.counters()  # type: ignore[assignment]
+    after = cached.task.counters()
     dropped = dict(Counter(after["dropped"]) - Counter(before["dropped"]))
     return {
         "task": placed.name,

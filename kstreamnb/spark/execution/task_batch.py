@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, countOf
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -35,13 +35,6 @@ Column: TypeAlias = Sequence[Any]
 
 ProducedRow: TypeAlias = tuple[str, int, int, Any, Any, Headers]
 """A produced record: topic, partition, timestamp, key, value, headers."""
-
-
-class Counters(TypedDict):
-    """The counters of a task; drops by node and reason."""
-
-    consumed: int
-    dropped: dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
@@ -224,10 +217,7 @@ def _by_topic(produced: list[ProducedRow], order: OrderKey) -> Iterator[tuple[st
     if len(set(written)) == 1:
         yield written[0], everything, order
         return
-    topics: dict[str, list[int]] = {}
-    for at, topic in enumerate(written):
-        topics.setdefault(topic, []).append(at)
-    for topic, rows in topics.items():
+    for topic, rows in grouped(range(len(written)), written.__getitem__).items():
         _, *columns = zip(*map(produced.__getitem__, rows), strict=True)
         yield topic, columns, order.take(np.asarray(rows))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
-from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch
+from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch, OutputRecord
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
+from kstreamnb.topology.nodes import grouped
 
 _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
@@ -77,8 +79,7 @@ class KafkaSink(QuerySink):
             self.open_again(end)
 
     def _send(self, batch: QueryBatch) -> OutputBatch:
-        done: OutputBatch = self.writer.publish(batch.number, batch.source, batch.output.columns(), batch.positions)
-        return done
+        return self.writer.publish(batch.number, batch.source, batch.output.columns(), batch.positions)
 
     def open_again(self, end: float) -> None:
         """Open the writer, again after failures that may pass, until a time of the monotonic clock (s)."""
@@ -219,19 +220,19 @@ def tables_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, pa.T
 
 def records_of(application: ApplicationPlan, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
     """Return a batch's output with the user's values, by topic; those of each partition in order."""
-    rows: dict[tuple[str, int], list[Any]] = {}
-    for topic, partition, *row in batch.output.records():
-        rows.setdefault((topic, partition), []).append(row)
     records: dict[str, list[TopicRecord]] = {}
-    for topic, partition in sorted(rows):
-        records.setdefault(topic, []).extend(decoded(application, topic, partition, rows[topic, partition]))
+    for (topic, _), part in decoded(application, batch.output.records()).items():
+        records.setdefault(topic, []).extend(part)
     return records
 
 
-def decoded(application: ApplicationPlan, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:
-    """Convert serialized rows (timestamp, key, value, headers) into records with the user's values."""
-    read_key, read_value = map(decoder, writer_serdes(application, topic))
-    return [
-        TopicRecord(topic, partition, at, timestamp, read_key(key), read_value(value), headers)
-        for at, (timestamp, key, value, headers) in enumerate(rows)
-    ]
+def decoded(application: ApplicationPlan, records: Iterable[OutputRecord]) -> dict[tuple[str, int], list[TopicRecord]]:
+    """Convert produced records into records with the user's values, by topic and partition in their order."""
+    result: dict[tuple[str, int], list[TopicRecord]] = {}
+    for (topic, partition), rows in sorted(grouped(records, itemgetter(0, 1)).items()):
+        read_key, read_value = map(decoder, writer_serdes(application, topic))
+        result[topic, partition] = [
+            TopicRecord(topic, partition, at, timestamp, read_key(key), read_value(value), headers)
+            for at, (_, _, timestamp, key, value, headers) in enumerate(rows)
+        ]
+    return result

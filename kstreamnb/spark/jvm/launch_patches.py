@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pyspark
-from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
+from py4j.clientserver import ClientServer
 
 from kstreamnb.kafka.java import java
 from kstreamnb.spark.jvm.home import HOME, JAR, jvm_folder

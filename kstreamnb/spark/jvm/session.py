@@ -19,9 +19,9 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from traceback import walk_tb
 
-from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
-from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.clientserver import ClientServer
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway

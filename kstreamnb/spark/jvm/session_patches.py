@@ -6,9 +6,9 @@ import logging
 import os
 from dataclasses import dataclass
 
-from py4j import java_gateway  # type: ignore[import-untyped]
-from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
-from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
+from py4j import java_gateway
+from py4j.clientserver import ClientServer
+from py4j.java_gateway import JavaObject, JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 

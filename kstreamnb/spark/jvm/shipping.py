@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import NamedTuple, TypeAlias
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession

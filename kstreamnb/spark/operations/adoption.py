@@ -14,7 +14,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import CheckpointError
-from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets, by_partition
 from kstreamnb.kafka.offset_metadata import NO_TIME
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.runtime.context.config import Config
@@ -175,12 +175,7 @@ def _write(folder: Path, state: FoundState, admin: Admin) -> None:
         if placed.name in state.tasks:
             task = state.tasks[placed.name]
             read = {topic for plan in placed.plans for topic in deployment.application.reads[plan.subtopologies[0]]}
-            positions = {
-                (topic, partition): offset
-                for topic, parts in state.inner.items()
-                for partition, offset in parts.items()
-                if topic in read
-            }
+            positions = by_partition({topic: parts for topic, parts in state.inner.items() if topic in read})
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
     write_pending(seed, state.pending)
     (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(state.offsets)))

@@ -188,5 +188,4 @@ def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
         }
         for rule in (alert_rules() if rules is None else rules)
     ]
-    text: str = yaml.safe_dump({"groups": [{"name": "kstreamnb", "rules": entries}]}, sort_keys=False, width=1000)
-    return text
+    return yaml.safe_dump({"groups": [{"name": "kstreamnb", "rules": entries}]}, sort_keys=False, width=1000)

@@ -19,7 +19,7 @@ from functools import cached_property
 from types import CodeType
 from typing import ClassVar
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from kstreamnb.errors import SparkError
 from kstreamnb.kafka.registry import RegistrySerde

@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -201,30 +201,28 @@ def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return bool(gone) and gone == added
 
 
-def _settings(old: Manifest, new: Manifest) -> list[str]:
-    changes = []
+def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
     if old.application != new.application:
-        changes.append(f'it belongs to application "{old.application}", not "{new.application}"')
+        yield f'it belongs to application "{old.application}", not "{new.application}"'
     if old.spark_partitions != new.spark_partitions:
-        changes.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
+        yield f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}"
     if old.slots and not new.slots:
-        changes.append('executors publish its output, and the last batch may be published in part: publish="executors"')
+        yield 'executors publish its output, and the last batch may be published in part: publish="executors"'
     if old.levels != new.levels:
-        changes.append(f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later")
+        yield f"it has {_levels_text(old)}, not {_levels_text(new)}, and Spark adds no state to a level later"
         for group in sorted(new.state.keys() - old.state.keys()):
-            changes.append(f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}")
+            yield f"sub-topology {group} {'gained state' if _has(old, group) else 'is new'}"
     before, after = _circles(old), _circles(new)
     for circle in sorted(before ^ after):
         if any(group in old.state for group in circle):
             was, now = ("as one", "apart") if circle in before else ("apart", "as one")
-            changes.append(f"the tasks of sub-topologies {' and '.join(circle)} ran {was} and run {now} now")
+            yield f"the tasks of sub-topologies {' and '.join(circle)} ran {was} and run {now} now"
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
-            changes.append(
+            yield (
                 f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
-    return changes
 
 
 def _circles(manifest: Manifest) -> set[tuple[str, ...]]:
@@ -241,20 +239,18 @@ def _levels_text(manifest: Manifest) -> str:
     return f"{pluralize(len(kinds), 'level')} ({', '.join(kinds)})"
 
 
-def _differences(old: Manifest, new: Manifest) -> list[str]:
-    """Return the differences between sub-topologies with state."""
-    differences = []
+def _differences(old: Manifest, new: Manifest) -> Iterator[str]:
+    """Yield the differences between sub-topologies with state."""
     for group in sorted(old.state):
         if group not in new.state:
             lost = "keeps none now" if _has(new, group) else "is gone"
-            differences.append(f"sub-topology {group} kept state and {lost}")
+            yield f"sub-topology {group} kept state and {lost}"
         else:
             before, after = old.state[group], new.state[group]
             if before["tasks"] != after["tasks"]:
-                differences.append(f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}")
+                yield f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}"
             for kind in ("stores", "processors"):
-                differences += _changed(group, kind[:-1], before[kind], after[kind])
-    return differences
+                yield from _changed(group, kind[:-1], before[kind], after[kind])
 
 
 def _has(manifest: Manifest, group: str) -> bool:

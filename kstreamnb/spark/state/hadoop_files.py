@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from py4j.java_gateway import JavaObject, JVMView  # type: ignore[import-untyped]
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaObject, JVMView
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.arguments import check_arguments

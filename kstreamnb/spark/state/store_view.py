@@ -61,8 +61,7 @@ class StoreView(Displayed, Framed):
         return self.get(key) is not None
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        rows: Iterator[tuple[Any, Any]] = self.all()
-        return rows
+        return self.all()
 
     def __len__(self) -> int:
         return sum(1 for _ in self.all())
