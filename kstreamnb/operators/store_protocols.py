@@ -84,11 +84,8 @@ class PendingStore(Protocol):
 class SuppressStore(Protocol):
     """Changes that a suppression holds back."""
 
-    def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata]:
-        """Return key, new, old, timestamp, headers and metadata of the change that leaves first."""
-
-    def drop_first(self) -> None:
-        """Remove the change that leaves first."""
+    def evict(self, time: int) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
+        """Yield key, new, old, timestamp, headers and metadata of each change up to a time (ms), and remove it then."""
 
     def count(self) -> int:
         """Return the number of changes."""

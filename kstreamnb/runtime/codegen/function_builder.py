@@ -15,6 +15,7 @@ from typing import Any, cast
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.operator import Process
+from kstreamnb.core.record import Change
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.error_location import ErrorLocations
 
@@ -29,15 +30,20 @@ class LocalFacts:
         kept: names whose recorded form is in ``kept_key`` or ``kept_value``.
         key_serde: the serde that has written and read the key unchanged; it can write the key again.
         inner_window_ms: size of the window in the key whose own key is the local name ``inner``; None if it is not.
+        old: the name of the old part of a change whose new part is the value; None if the value is not such a part.
         value_is_count: whether the value is a count, which every long serde keeps as it is.
         wire: the serde that has written the value to the local name ``wire``, unless its type is a plain one.
+        lent: the JSON serde of a value that, if the local name ``flat`` is true, is not the task's own: no function may
+            get it before it is copied.
     """
 
     kept: set[str] = field(default_factory=set)
     key_serde: Serde | None = None
     inner_window_ms: int | None = None
+    old: str | None = None
     value_is_count: bool = False
     wire: Serde | None = None
+    lent: Serde | None = None
 
     def update(self, block: Block) -> None:
         """Forget the facts that a block invalidates."""
@@ -48,7 +54,7 @@ class LocalFacts:
             self.key_serde, self.inner_window_ms = None, block.window_size_ms
         if "value" in block.writes:
             self.forget_value()
-            self.value_is_count, self.wire = block.counts, block.wire
+            self.value_is_count, self.wire, self.lent = block.counts, block.wire, None
 
     def forget_value(self) -> None:
         """Forget the forms of the value: a function may have changed it in place."""
@@ -64,6 +70,9 @@ class FunctionBuilder:
         head: the first lines of the function.
         skip: the statement that ends the work on a record.
         indent: spaces before each line.
+
+    Attributes:
+        position: topic, partition and offset of the record; empty if only the task's context knows them.
     """
 
     def __init__(self, node: str, head: str = _RECORD_FUNCTION, *, skip: str = "return", indent: int = 1) -> None:
@@ -71,7 +80,7 @@ class FunctionBuilder:
         self._nodes = [node] * len(self._lines)
         self._skip, self._indent = skip, " " * indent
         self.names: dict[str, object] = {"SerializedValue": SerializedValue, "CopiedValue": CopiedValue}
-        self.facts = LocalFacts()
+        self.facts, self.position = LocalFacts(), ""
 
     def name(self, thing: object, word: str) -> str:
         """Return a name under which lines can use an object; it begins with ``word``."""
@@ -86,16 +95,35 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        last = max((at for at, line in enumerate(self._lines) if "value" in line), default=0)
-        if block.ignores_value and self._lines[last].startswith(f"{self._indent}value = "):
-            self._lines[last] = self._lines[last].replace(" value.copy()", " value")  # no other line reads the copy
-        names = {word: self.name(thing, word) for word, thing in block.objects.items()}
-        for line in block.render(names.__getitem__, self._skip):
+        if not block.ignores_value:
+            self.own_value()
+        if block.of_parts is None:
+            self.join_parts(node)
+        names, old = {word: self.name(thing, word) for word, thing in block.objects.items()}, self.facts.old
+        for line in block.render(names.__getitem__, self._skip, position=self.position, old=old):
             self.add(node, line)
-        self.facts.update(block)
+        if old is None:
+            self.facts.update(block)
+        self.facts.old = block.old
+
+    def own_value(self) -> None:
+        """Let the line that takes the value from its record copy it."""
+        if self.facts.lent is not None:
+            self._lines = [line.replace(" value if (flat", " value.copy() if (flat") for line in self._lines]
+            self.facts.lent = None
+
+    def join_parts(self, node: str) -> None:
+        """Append the line that makes a change of its parts, if the value is one of them."""
+        facts = self.facts
+        if facts.old is not None:
+            make, kind = self.name(tuple.__new__, "make"), self.name(Change, "Change")
+            self.add(node, f"value = {make}({kind}, (value, {facts.old}, True))")
+            facts.old, facts.value_is_count, facts.wire = None, False, None
 
     def call(self, node: str, process: Process, word: str) -> None:
         """Append a call of another function of the task."""
+        self.own_value()
+        self.join_parts(node)
         self.add(node, f"{self.name(process, word)}(key, value, timestamp, headers)")
         self.facts.forget_value()
 

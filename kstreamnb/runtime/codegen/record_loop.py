@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
+from kstreamnb.runtime.codegen.serde_lines import add_reading
 
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
@@ -71,12 +71,9 @@ def record_loop(
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
     lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
-    expression = copy_expression if shape == TOPIC_RECORDS else read_expression
-    for name, serde in zip(("key", "value"), serdes, strict=True):
-        lines.append(f"{name} = {expression(builder, serde, name)}")
     for line in lines:
         builder.add(source, line)
-    builder.facts.key_serde = serdes[0] if expression is copy_expression else None
+    add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS)
     return builder
 
 

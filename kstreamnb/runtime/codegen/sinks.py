@@ -44,6 +44,8 @@ def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
 def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None:
     """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = context.plan, context.plan.serdes(sink)
+    if sink.partitioner is not None:
+        builder.own_value()
     key = write_expression(builder, key_serde, "key", in_process=False)
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
