@@ -6,10 +6,11 @@ around them: a call for each node and record would cost more than the work of mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
 from kstreamnb.core.block import Block
@@ -20,6 +21,8 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.error_location import ErrorLocations
 
 _RECORD_FUNCTION = "def process(key, value, timestamp, headers):"
+OWN_NAMES = "own[number]"
+"""The line of a shared loop that assigns what each task has of its own."""
 
 
 @dataclass
@@ -33,6 +36,8 @@ class LocalFacts:
         old: the name of the old part of a change whose new part is the value; None if the value is not such a part.
         value_is_count: whether the value is a count, which every long serde keeps as it is.
         wire: the serde that has written the value to the local name ``wire``, unless its type is a plain one.
+        counted: how many partitions there are if the local name ``number`` is the one that the key determines, unless
+            ``partition``, the record's own one, is not negative; otherwise 0.
         lent: the JSON serde of a value that, if the local name ``flat`` is true, is not the task's own: no function may
             get it before it is copied.
     """
@@ -43,6 +48,7 @@ class LocalFacts:
     old: str | None = None
     value_is_count: bool = False
     wire: Serde | None = None
+    counted: int = 0
     lent: Serde | None = None
 
     def update(self, block: Block) -> None:
@@ -51,7 +57,7 @@ class LocalFacts:
             self.forget_value()
         if "key" in block.writes:
             self.kept.discard("key")
-            self.key_serde, self.inner_window_ms = None, block.window_size_ms
+            self.key_serde, self.inner_window_ms, self.counted = None, block.window_size_ms, 0
         if "value" in block.writes:
             self.forget_value()
             self.value_is_count, self.wire, self.lent = block.counts, block.wire, None
@@ -132,16 +138,35 @@ class FunctionBuilder:
         self._lines.append(" " + line)
         self._nodes.append(self._nodes[0])
 
-    def compile(self, locations: ErrorLocations) -> Callable[..., Any]:
-        """Return the function."""
+    def share(self, others: Sequence[FunctionBuilder]) -> bool:
+        """Let other tasks share this loop; return False if their lines differ."""
+        if any(other._lines != self._lines for other in others):
+            return False
+        used = set(re.findall(r"\w+", "\n".join(self._lines)))
+        names = [
+            each for each in self.names if each in used and not all(_is_same(self, other, each) for other in others)
+        ]
+        self._lines = [line.replace(OWN_NAMES, f"{', '.join(names)}, = {OWN_NAMES}") for line in self._lines]
+        self.names["own"] = [tuple(map(builder.names.__getitem__, names)) for builder in (self, *others)]
+        return True
+
+    def compile(self, *locations: ErrorLocations) -> Callable[..., Any]:
+        """Return the function, whose failing nodes these locations find."""
         if len(self._lines) == 1:
             self.add(self._nodes[0], "pass")
         node, source = self._nodes[0], "\n".join(self._lines)
         code = _compiled(source)
         # Each node has a separate code object: `ErrorLocations` recognises failing nodes by their code.
         code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
-        locations.add(code, tuple(self._nodes), source)
+        for each in locations:
+            each.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)
+
+
+def _is_same(one: FunctionBuilder, other: FunctionBuilder, name: str) -> bool:
+    """Return whether two functions mean the same object by a name; bound methods are new objects each time."""
+    mine, theirs = one.names[name], other.names[name]
+    return mine is theirs or (isinstance(mine, MethodType | BuiltinMethodType) and mine == theirs)
 
 
 @lru_cache(maxsize=512)  # tasks of one sub-topology have the same source

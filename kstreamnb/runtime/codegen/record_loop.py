@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.function_builder import OWN_NAMES, FunctionBuilder
 from kstreamnb.runtime.codegen.serde_lines import add_reading
 
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
-Loop: TypeAlias = Callable[[Iterator[Any] | None, int], Any]
-"""``loop(iterator, stream time) -> stream time``; of interleaved records ``loop(None, stream time)``, a generator."""
+Loop: TypeAlias = Callable[..., Any]
+"""``loop(iterator, stream time) -> stream time``, ``loop(None, stream time)``, a generator, for records that are sent, or
+``loop(iterator, numbers, find, taken)`` for the records of all partitions of a topic; see `record_loop`.
+"""
+
+Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
+"""How a loop gets its records: from an iterator; one by one, in turn with those of other partitions; or from an
+iterator over the records of all partitions of a topic, whose tasks share the loop.
+"""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
@@ -35,8 +42,7 @@ def record_loop(
     punctuate: Callable[[int], object],
     end_lines: EndLines | None,
     first: list[int] | None,
-    *,
-    sent: bool,
+    feeding: Feeding,
 ) -> FunctionBuilder:
     """Begin a loop over records; the caller appends the processing of each.
 
@@ -49,9 +55,11 @@ def record_loop(
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
-        sent: whether the loop is a generator to which records are sent one by one, in turn with other partitions.
+        feeding: how it gets its records. A shared loop also gets the numbers of partitions by text key, the function
+            that finds other numbers, and a list in which it counts the records of each partition.
     """
-    head = ["def loop(records, now):"]
+    sent, shared = feeding == "sent", feeding == "shared"
+    head = ["def loop(records, numbers, find, taken):" if shared else "def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
     head.append(" while True:" if sent else f" for {shape} in records:")
@@ -64,10 +72,15 @@ def record_loop(
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
     if sent:
-        lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have advanced it
+        lines.append(f"{shape} = yield")
+    if shared:
+        lines.append("number = numbers[key] if type(key) is str and partition < 0 else find(partition, key)")
+        lines += ["taken[number] += 1", OWN_NAMES]
+    if feeding != "iterated":
+        lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
-    if shape == TOPIC_RECORDS and not sent:
+    if shape == TOPIC_RECORDS and feeding == "iterated":
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
     lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]

@@ -20,7 +20,7 @@ from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, Hand
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
-from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Loop, record_loop
+from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Feeding, record_loop
 from kstreamnb.runtime.codegen.serde_lines import add_reading
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
 from kstreamnb.runtime.context.record_queue import RecordQueue
@@ -75,9 +75,8 @@ class TaskCompiler:
         marks: list[int] | None,
         end_lines: EndLines | None,
         first: list[int],
-        *,
-        sent: bool,
-    ) -> Loop:
+        feeding: Feeding,
+    ) -> FunctionBuilder:
         """Return the loop that takes records of a shape from a queue through all nodes below its source."""
         context, source = self._context, queue.source
         punctuates = any(isinstance(node, ProcessorNode) and node.traits.user_code for node in self._nodes.values())
@@ -85,7 +84,9 @@ class TaskCompiler:
         serdes, recorder = self._serdes(source), context.recorder
         holds = any(isinstance(node, ProcessorNode) and node.traits.buffer for node in self._nodes.values())
         counts = first if (holds or recorder is not None) and shape != WIRE_RECORDS else None
-        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, sent=sent)
+        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, feeding)
+        if feeding == "shared":
+            builder.facts.counted = context.plan.count(queue.topic)
         if holds:
             builder.position = f"({queue.topic!r}, {queue.partition}, offset)"
         if marks is not None:
@@ -99,7 +100,7 @@ class TaskCompiler:
             for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
         builder.end("return now")
-        return builder.compile(self._locations)
+        return builder
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
         node: Any = self._nodes[source]

@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ from kstreamnb.runtime.codegen.error_location import (
 )
 from kstreamnb.runtime.codegen.event_lines import end_lines
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
+from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Feeding, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
@@ -55,7 +55,7 @@ class Executor:
             schedules.forget()
         self._locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._loops: dict[tuple[tuple[str, str, int], str, bool, bool], Loop] = {}
+        self._loops: dict[tuple[tuple[str, str, int], str, bool, Feeding], Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
         self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
@@ -119,13 +119,42 @@ class Executor:
             self._marks.clear()
 
     @contextmanager
+    def in_turn(self, batch: Batch, partition: Partition, *, counts: bool = True) -> Iterator[None]:
+        """Process records of a partition in the block, in turn with others, and count them if it ``counts``."""
+        self.context.record_context.set_batch(batch)
+        try:
+            yield
+        except BaseException as error:
+            if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
+                raise
+            self._fail(error)
+        finally:
+            self.consumed += batch.taken(*partition) if counts else 0
+            self._end_records()
+
+    def shared_loop(self, tasks: Sequence[Executor], topic: str, *, marked: bool) -> tuple[Loop | None, list[int]]:
+        """Return the loop for records of all partitions of a topic, and the list that it marks; see `run_batch`.
+
+        There is none if the ``tasks`` of the partitions, of which this is the first, differ in more than their objects.
+        """
+        key = (topic, "", -1), TOPIC_RECORDS, marked, "shared"
+        if key not in self._loops:
+            marks, queues = self._marks if marked else None, [task.queue_of(topic, n) for n, task in enumerate(tasks)]
+            builder, *others = [
+                task._loop_builder(queue, TOPIC_RECORDS, marks, "shared")
+                for task, queue in zip(tasks, queues, strict=True)
+            ]
+            locations = [task._locations for task in tasks]
+            self._loops[key] = builder.compile(*locations) if builder.share(others) else None
+        return self._loops[key], self._marks
+
+    @contextmanager
     def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
         """Yield a function that processes the next record of a partition, in turn with others.
 
         ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
         context, queue, loop = self.context, self.queue_of(*partition), None
-        context.record_context.set_batch(batch)
         self._first[0] = first
 
         def send(record: Any) -> None:
@@ -134,19 +163,14 @@ class Executor:
             self.process_each(queue, queue.take(None, None))
 
         if queue.plain and self.is_fast():
-            loop = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
+            loop = self._loop_of(queue, _shape(batch), feeding="sent")(None, context.stream_time[0])
             next(loop)
         try:
-            yield send if loop is None else loop.send
-        except BaseException as error:
-            if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
-                raise
-            self._fail(error)
+            with self.in_turn(batch, partition, counts=loop is not None):
+                yield send if loop is None else loop.send
         finally:
             if loop is not None:
                 loop.close()
-                self.consumed += batch.taken(*partition)
-            self._end_records()
 
     def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""
@@ -235,15 +259,19 @@ class Executor:
             self.consumed += batch.index() + 1
             self._end_records()
 
-    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, sent: bool = False) -> Loop:
-        source = queue.source, queue.topic, queue.partition
-        loop = self._loops.get((source, shape, marked, sent))
+    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, feeding: Feeding = "iterated") -> Loop:
+        key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
+        loop = self._loops.get(key)
         if loop is None:
-            marks = self._marks if marked else None
-            lines = None if self.context.recorder is None else self._end_lines
-            loop = self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, sent=sent)
-            self._loops[source, shape, marked, sent] = loop
+            builder = self._loop_builder(queue, shape, self._marks if marked else None, feeding)
+            loop = self._loops[key] = builder.compile(self._locations)
         return loop
+
+    def _loop_builder(
+        self, queue: RecordQueue, shape: str, marks: list[int] | None, feeding: Feeding
+    ) -> FunctionBuilder:
+        lines = None if self.context.recorder is None else self._end_lines
+        return self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, feeding)
 
     def _has_to_flush(self) -> bool:
         """Return whether a commit after each record changes anything."""

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
+from kstreamnb.runtime.codegen.record_loop import Loop
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.punctuation import PriorityQueue
@@ -247,7 +248,7 @@ class Task(Checkpointed, Queued):
         self._note_changes(track=track, changelog=changelog)
         self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
         self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave
-        self.run_batch = self._executor.run_batch
+        self.run_batch, self.in_turn = self._executor.run_batch, self._executor.in_turn
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -308,6 +309,10 @@ class Task(Checkpointed, Queued):
     def takes_records(self, topic: str, partition: int) -> bool:
         """Return whether records of a partition can be processed in bulk: nothing has to happen between them."""
         return self._executor.queue_of(topic, partition).plain and self._executor.is_fast()
+
+    def shared_loop(self, tasks: Iterable[Task], topic: str, *, marked: bool) -> tuple[Loop | None, list[int]]:
+        """Return the loop for records of all partitions of a topic; see `Executor.shared_loop`."""
+        return self._executor.shared_loop([task._executor for task in tasks], topic, marked=marked)
 
     def punctuate_stream_time(self) -> bool:
         """Fire the punctuators that are due by the stream time; return whether there were any."""

@@ -25,7 +25,7 @@ from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.testdriver.execution.input_batch import InputBatch, least_head_order
+from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey, least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
@@ -54,7 +54,9 @@ class _Arrivals(NamedTuple):
     writers: Callable[[], Iterable[int]]
 
     def present(self) -> Iterable[int]:
-        """Return the numbers of the partitions that have records."""
+        """Return the numbers of the partitions that have records, of all partitions if there are many records."""
+        if type(self.numbers) is NumbersByKey:
+            return range(len(self.partitions))
         return sorted(set(self.numbers)) if len(self.partitions) > 1 else (0,)
 
     def each(self) -> Iterable[int]:
@@ -85,6 +87,10 @@ class _Pass:
     def tasks(self) -> Sequence[int]:
         """The index of the task that reads each arrival."""
         return list(map(self.readers.__getitem__, self.arrivals.each()))
+
+    def writers(self, of: Iterable[int]) -> Iterable[int]:
+        """Return the index of the task that reads each of some arrivals, and writes the rows that they cause."""
+        return map(self.tasks.__getitem__, of)
 
     @cached_property
     def steps(self) -> list[int]:
@@ -230,9 +236,8 @@ class _BatchedRun:
                 moments = range(moments.start + 1, moments.stop + 1, moments.step)[: len(of)]
             else:
                 moments = [moments[at] + 1 for at in of]
-            self._feeds[level].append(
-                _Arrivals(chosen, partitions, numbers, moments, partial(map, passed.tasks.__getitem__, of))
-            )
+            writers = partial(passed.writers, of)
+            self._feeds[level].append(_Arrivals(chosen, partitions, numbers, moments, writers))
 
     def _converted(
         self,
@@ -279,6 +284,8 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         return
     with ExitStack() as stack:
         present = {number: partitions[number] for number in readers}
+        if type(batch.arrivals.numbers) is NumbersByKey and _run_shared(batch, batch.arrivals.numbers, stack, marks):
+            return
         loops = ((n, readers[n].interleave(batch, part, batch.first[part])) for n, part in present.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
@@ -288,6 +295,27 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         for record, send in zip(batch.iterator, of_each, strict=True):
             marks.append(len(rows))
             send(record)
+
+
+def _run_shared(batch: _LevelBatch, numbers: NumbersByKey, stack: ExitStack, marks: list[int] | None) -> bool:
+    """Process the records of a topic in the loop that the tasks of its partitions share; return False without one."""
+    partitions, tasks = batch.arrivals.partitions, batch.readers.values()
+    if not all(task.takes_records(*each) for task, each in zip(tasks, partitions, strict=True)):
+        return False
+    loop, seen = batch.readers[0].shared_loop(tasks, partitions[0][0], marked=marks is not None)
+    if loop is None:
+        return False
+    for task, each in zip(tasks, partitions, strict=True):
+        stack.enter_context(task.in_turn(batch, each))
+    taken = [0] * len(partitions)
+    try:
+        loop(batch.iterator, numbers.known, numbers.find, taken)
+    finally:
+        batch.counts = dict(zip(partitions, taken, strict=True))
+        if marks is not None:
+            marks += seen
+        seen.clear()
+    return True
 
 
 class _LevelBatch(Batch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from kstreamnb.core.record import RecordMetadata
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import MAX_TIME_MS
