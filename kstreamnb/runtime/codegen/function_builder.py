@@ -88,6 +88,11 @@ class FunctionBuilder:
         self.names: dict[str, object] = {"SerializedValue": SerializedValue, "CopiedValue": CopiedValue}
         self.facts, self.position = LocalFacts(), ""
 
+    @property
+    def source(self) -> str:
+        """The lines so far."""
+        return "\n".join(self._lines)
+
     def name(self, thing: object, word: str) -> str:
         """Return a name under which lines can use an object; it begins with ``word``."""
         name = f"{word}_{len(self.names)}"
@@ -139,10 +144,10 @@ class FunctionBuilder:
         self._nodes.append(self._nodes[0])
 
     def share(self, others: Sequence[FunctionBuilder]) -> bool:
-        """Let other tasks share this loop; return False if their lines differ."""
-        if any(other._lines != self._lines for other in others):
+        """Let other tasks share this loop; return False if their lines differ, or punctuate."""
+        used = set(re.findall(r"\w+", self.source))
+        if "due" in used or any(other.source != self.source for other in others):
             return False
-        used = set(re.findall(r"\w+", "\n".join(self._lines)))
         names = [
             each for each in self.names if each in used and not all(_is_same(self, other, each) for other in others)
         ]
@@ -154,7 +159,7 @@ class FunctionBuilder:
         """Return the function, whose failing nodes these locations find."""
         if len(self._lines) == 1:
             self.add(self._nodes[0], "pass")
-        node, source = self._nodes[0], "\n".join(self._lines)
+        node, source = self._nodes[0], self.source
         code = _compiled(source)
         # Each node has a separate code object: `ErrorLocations` recognises failing nodes by their code.
         code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")

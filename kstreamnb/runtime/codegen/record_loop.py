@@ -14,8 +14,8 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
 Loop: TypeAlias = Callable[..., Any]
-"""``loop(iterator, stream time) -> stream time``, ``loop(None, stream time)``, a generator, for records that are sent, or
-``loop(iterator, numbers, find, taken)`` for the records of all partitions of a topic; see `record_loop`.
+"""``loop(iterator, stream time) -> stream time``; for records that are sent ``loop(None, stream time)``, a generator;
+for the records of all partitions ``loop(iterator, numbers, find, taken)``.
 """
 
 Feeding: TypeAlias = Literal["iterated", "sent", "shared"]

@@ -60,10 +60,12 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     if plan.count(topic) > 1 and not each:
         partition = "partition"
         partition_of = key_partitioner(key_serde, plan.count(topic))
-        find, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
-        same = builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic)
-        number = "number if partition < 0 else " if same else ""
-        builder.add(sink.name, f"partition = {number}{known}[key] if type(key) is str else {find}(key)")
+        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic):
+            found = "number if partition < 0 else find(-1, key)"
+        else:
+            known = builder.name(ByText(partition_of), "known")
+            found = f"{known}[key] if type(key) is str else {builder.name(partition_of, 'partition_of')}(key)"
+        builder.add(sink.name, f"partition = {found}")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{each}{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

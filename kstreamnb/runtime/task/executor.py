@@ -53,17 +53,17 @@ class Executor:
         context = self.context
         for schedules in (context.stream_schedules, context.wall_schedules):
             schedules.forget()
-        self._locations = ErrorLocations()
+        self.locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._loops: dict[tuple[tuple[str, str, int], str, bool, Feeding], Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
-        self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
+        self._compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node at work and the current record, of a thread with this innermost frame."""
         current = self.context.record_context
-        node, topic = self._locations.at_work(frame) or current.source, current.topic
+        node, topic = self.locations.at_work(frame) or current.source, current.topic
         return node, "" if topic is None else f"{topic}-{current.partition}@{current.record()[0]}"
 
     def queue_of(self, topic: str, partition: int) -> RecordQueue:
@@ -141,10 +141,10 @@ class Executor:
         if key not in self._loops:
             marks, queues = self._marks if marked else None, [task.queue_of(topic, n) for n, task in enumerate(tasks)]
             builder, *others = [
-                task._loop_builder(queue, TOPIC_RECORDS, marks, "shared")
+                task.loop_builder(queue, TOPIC_RECORDS, marks, "shared")
                 for task, queue in zip(tasks, queues, strict=True)
             ]
-            locations = [task._locations for task in tasks]
+            locations = [task.locations for task in tasks]
             self._loops[key] = builder.compile(*locations) if builder.share(others) else None
         return self._loops[key], self._marks
 
@@ -223,7 +223,7 @@ class Executor:
 
     def generated_source(self) -> str:
         """Return the source of all functions generated so far; loops are generated when they are first used."""
-        return self._locations.source()
+        return self.locations.source()
 
     def _open(self, topic: str, partition: int) -> RecordQueue:
         context = self.context
@@ -263,13 +263,14 @@ class Executor:
         key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
         loop = self._loops.get(key)
         if loop is None:
-            builder = self._loop_builder(queue, shape, self._marks if marked else None, feeding)
-            loop = self._loops[key] = builder.compile(self._locations)
+            builder = self.loop_builder(queue, shape, self._marks if marked else None, feeding)
+            loop = self._loops[key] = builder.compile(self.locations)
         return loop
 
-    def _loop_builder(
+    def loop_builder(
         self, queue: RecordQueue, shape: str, marks: list[int] | None, feeding: Feeding
     ) -> FunctionBuilder:
+        """Return the lines of a loop over a queue's records; see `record_loop`."""
         lines = None if self.context.recorder is None else self._end_lines
         return self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, feeding)
 
@@ -307,11 +308,11 @@ class Executor:
                 if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
                     raise
                 if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
-                    raise punctuation_error(context, self._locations, schedule.node, error) from original(error)
+                    raise punctuation_error(context, self.locations, schedule.node, error) from original(error)
                 try:
                     guard(schedule.node, error, None, None, now_ms, ())
                 except HandledFailure as failure:
-                    raise punctuation_error(context, self._locations, schedule.node, failure) from error
+                    raise punctuation_error(context, self.locations, schedule.node, failure) from error
 
         try:
             return schedules.fire(now_ms, run)
@@ -333,7 +334,7 @@ class Executor:
             record_context = self.context.record_context
             position = str(record_context.topic), record_context.partition, *record_context.record()[:2]
             raise negative_timestamp(*position, node=record_context.source) from None
-        raise processing_error(self.context, self._locations, error, java) from original(error)
+        raise processing_error(self.context, self.locations, error, java) from original(error)
 
 
 def _shape(batch: Batch) -> str:

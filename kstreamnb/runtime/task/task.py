@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
-from kstreamnb.runtime.codegen.record_loop import Loop
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.punctuation import PriorityQueue
@@ -144,7 +143,7 @@ class Queued:
     plan: TaskPlan
     _ready: PriorityQueue[RecordQueue]
     _waiting: set[int]
-    _executor: Executor
+    executor: Executor
 
     @property
     def first_queue(self) -> RecordQueue | None:
@@ -153,7 +152,7 @@ class Queued:
 
     def push(self, topic: str, partition: int, records: Iterable[WireRecord]) -> None:
         """Queue records of a partition."""
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.executor.queue_of(topic, partition)
         queue.push(topic, records)
         self._enqueue(queue)
 
@@ -166,11 +165,11 @@ class Queued:
             self._waiting.discard(id(queue))
             try:
                 if other is None and limit is None and queue.plain:
-                    done += self._executor.process_in_bulk(queue, queue.rest())
+                    done += self.executor.process_in_bulk(queue, queue.rest())
                 else:
                     bound = None if other is None or single else other.order_key
                     left = 1 if single else None if limit is None else limit - done
-                    done += self._executor.process_each(queue, queue.take(bound, left))
+                    done += self.executor.process_each(queue, queue.take(bound, left))
             finally:
                 self._enqueue(queue)
         return done
@@ -180,18 +179,18 @@ class Queued:
 
         `run_queued` processes the record, `drop_queued` discards it.
         """
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.executor.queue_of(topic, partition)
         queue.push(topic, (record,))
         return queue.head[1] if queue.fill() and queue.head is not None else None
 
     def run_queued(self, topic: str, partition: int) -> None:
         """Process the record that `queue_record` read ahead."""
-        queue = self._executor.queue_of(topic, partition)
-        self._executor.process_each(queue, queue.take(None, 1))
+        queue = self.executor.queue_of(topic, partition)
+        self.executor.process_each(queue, queue.take(None, 1))
 
     def drop_queued(self, topic: str, partition: int) -> None:
         """Discard the record that `queue_record` read ahead."""
-        self._executor.queue_of(topic, partition).rest()
+        self.executor.queue_of(topic, partition).rest()
 
     def _enqueue(self, queue: RecordQueue) -> None:
         """Schedule a queue, if it has a record."""
@@ -246,9 +245,9 @@ class Task(Checkpointed, Queued):
         context.keeps_copies = in_process and recorder is None and not context.keeps_changelog
         context.stores = make_stores(context, store_order(plan, self.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
-        self._executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
-        self.queue_of, self.interleave = self._executor.queue_of, self._executor.interleave
-        self.run_batch, self.in_turn = self._executor.run_batch, self._executor.in_turn
+        self.executor = Executor(context, self.nodes, commit_every_record=commit_every_record)
+        self.queue_of, self.interleave = self.executor.queue_of, self.executor.interleave
+        self.run_batch, self.in_turn = self.executor.run_batch, self.executor.in_turn
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -284,7 +283,7 @@ class Task(Checkpointed, Queued):
         Args:
             frame: the innermost frame of the thread that runs the task.
         """
-        return self._executor.position(frame)
+        return self.executor.position(frame)
 
     def topic_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Return key and value serde of the rows that this task writes to a topic; None if they are all bytes."""
@@ -295,36 +294,32 @@ class Task(Checkpointed, Queued):
 
         ``marks`` gets, after each record, the number of rows produced since the last `drain`.
         """
-        queue = self._executor.queue_of(topic, partition)
+        queue = self.executor.queue_of(topic, partition)
         if queue.plain:
-            return self._executor.process_in_bulk(queue, records if isinstance(records, list) else list(records), marks)
+            return self.executor.process_in_bulk(queue, records if isinstance(records, list) else list(records), marks)
         done = 0
         for record in records:
             queue.push(topic, (record,))
-            done += self._executor.process_each(queue, queue.take(None, None))
+            done += self.executor.process_each(queue, queue.take(None, None))
             if marks is not None:
                 marks.append(len(self.context.out))  # a refused record has a mark too
         return done
 
     def takes_records(self, topic: str, partition: int) -> bool:
         """Return whether records of a partition can be processed in bulk: nothing has to happen between them."""
-        return self._executor.queue_of(topic, partition).plain and self._executor.is_fast()
-
-    def shared_loop(self, tasks: Iterable[Task], topic: str, *, marked: bool) -> tuple[Loop | None, list[int]]:
-        """Return the loop for records of all partitions of a topic; see `Executor.shared_loop`."""
-        return self._executor.shared_loop([task._executor for task in tasks], topic, marked=marked)
+        return self.executor.queue_of(topic, partition).plain and self.executor.is_fast()
 
     def punctuate_stream_time(self) -> bool:
         """Fire the punctuators that are due by the stream time; return whether there were any."""
-        return self._executor.punctuate_stream_time(self.context.stream_time[0])
+        return self.executor.punctuate_stream_time(self.context.stream_time[0])
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; return whether there were any."""
-        return self._executor.punctuate_wall_clock()
+        return self.executor.punctuate_wall_clock()
 
     def commit(self) -> None:
         """Flush the caches; their rows continue through the task."""
-        self._executor.commit()
+        self.executor.commit()
 
     def drain(self) -> list[Any]:
         """Take the rows produced so far: ``(topic, partition, timestamp, key, value, headers)`` in wire form."""
@@ -356,14 +351,14 @@ class Task(Checkpointed, Queued):
 
     def counters(self) -> dict[str, Any]:
         """Return the number of records consumed, and of those dropped by node and reason."""
-        return {"consumed": self._executor.consumed, "dropped": dict(self.context.dropped)}
+        return {"consumed": self.executor.consumed, "dropped": dict(self.context.dropped)}
 
     def generated_source(self) -> str:
         """Return the Python source of the functions that were generated for the task's nodes, for debugging.
 
         Functions for nodes are generated when the task is made, loops over records when a source first gets records.
         """
-        return self._executor.generated_source()
+        return self.executor.generated_source()
 
     def close(self) -> None:
         """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""
@@ -376,7 +371,7 @@ class Task(Checkpointed, Queued):
         """Bind all nodes to the global stores of another task."""
         self._global_state = global_state
         self.context.global_stores = {} if global_state is None else global_state.stores
-        self._executor.bind()
+        self.executor.bind()
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.context.recorder, self.plan.task_id

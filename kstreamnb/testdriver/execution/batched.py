@@ -302,7 +302,8 @@ def _run_shared(batch: _LevelBatch, numbers: NumbersByKey, stack: ExitStack, mar
     partitions, tasks = batch.arrivals.partitions, batch.readers.values()
     if not all(task.takes_records(*each) for task, each in zip(tasks, partitions, strict=True)):
         return False
-    loop, seen = batch.readers[0].shared_loop(tasks, partitions[0][0], marked=marks is not None)
+    executors = [task.executor for task in tasks]
+    loop, seen = executors[0].shared_loop(executors, partitions[0][0], marked=marks is not None)
     if loop is None:
         return False
     for task, each in zip(tasks, partitions, strict=True):
