@@ -15,7 +15,7 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 
 Loop: TypeAlias = Callable[..., Any]
 """``loop(iterator, stream time) -> stream time``; for records that are sent ``loop(None, stream time)``, a generator;
-for the records of all partitions ``loop(iterator, numbers, find, taken)``.
+for the records of all partitions ``loop(iterator, numbers, find, offsets)``.
 """
 
 Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
@@ -56,10 +56,10 @@ def record_loop(
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
         feeding: how it gets its records. A shared loop also gets the numbers of partitions by text key, the function
-            that finds other numbers, and a list in which it counts the records of each partition.
+            that finds other numbers, and a list with the next offset of each partition, which it counts on.
     """
     sent, shared = feeding == "sent", feeding == "shared"
-    head = ["def loop(records, numbers, find, taken):" if shared else "def loop(records, now):"]
+    head = ["def loop(records, numbers, find, offsets):" if shared else "def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
     head.append(" while True:" if sent else f" for {shape} in records:")
@@ -75,7 +75,7 @@ def record_loop(
         lines.append(f"{shape} = yield")
     if shared:
         lines.append("number = numbers[key] if type(key) is str and partition < 0 else find(partition, key)")
-        lines += ["taken[number] += 1", OWN_NAMES]
+        lines += ["offsets[number] += 1", OWN_NAMES]
     if feeding != "iterated":
         lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:

@@ -83,12 +83,14 @@ class TaskCompiler:
         clocks = context.stream_time, context.stream_schedules.due if punctuates else None
         serdes, recorder = self._serdes(source), context.recorder
         holds = any(isinstance(node, ProcessorNode) and node.traits.buffer for node in self._nodes.values())
-        counts = first if (holds or recorder is not None) and shape != WIRE_RECORDS else None
+        shared = feeding == "shared"
+        counts = first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
         builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, feeding)
-        if feeding == "shared":
+        if shared:
             builder.facts.counted = context.plan.count(queue.topic)
         if holds:
-            builder.position = f"({queue.topic!r}, {queue.partition}, offset)"
+            place = "number, offsets[number] - 1" if shared else f"{queue.partition}, offset"
+            builder.position = f"({queue.topic!r}, {place})"
         if marks is not None:
             builder.add(source, f"{builder.name(marks.append, 'mark')}(len({builder.name(context.out, 'out')}))")
         if recorder is not None:

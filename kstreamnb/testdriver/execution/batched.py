@@ -308,11 +308,11 @@ def _run_shared(batch: _LevelBatch, numbers: NumbersByKey, stack: ExitStack, mar
         return False
     for task, each in zip(tasks, partitions, strict=True):
         stack.enter_context(task.in_turn(batch, each))
-    taken = [0] * len(partitions)
+    offsets = list(batch.first.values())
     try:
-        loop(batch.iterator, numbers.known, numbers.find, taken)
+        loop(batch.iterator, numbers.known, numbers.find, offsets)
     finally:
-        batch.counts = dict(zip(partitions, taken, strict=True))
+        batch.counts = dict(zip(partitions, map(sub, offsets, batch.first.values()), strict=True))
         if marks is not None:
             marks += seen
         seen.clear()
