@@ -60,7 +60,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """Yield the changes up to a time (ms), by time and key bytes: key, new, old, timestamp, headers and metadata of
         each. Each one is removed when the next is asked for, so it stays if the caller fails.
         """
-        heap, raw, decode_key, decode = self.heap, self.raw, self.keys.decode, self.values.decode
+        heap, raw, decode_key, decode, make = self.heap, self.raw, self.keys.decode, self.values.decode, tuple.__new__
         while heap and heap[0][0] <= time:
             at, _, raw_key = heap[0]
             row = raw.get(raw_key)
@@ -68,7 +68,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
                 heappop(heap)
                 continue
             _, new, old, _, timestamp, headers, position = row
-            metadata = None if position is None else RecordMetadata(*position)
+            metadata = None if position is None else make(RecordMetadata, position)
             yield decode_key(raw_key), decode(new), decode(old), timestamp, headers, metadata
             self.write(raw_key, None)
 

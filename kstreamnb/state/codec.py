@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
-from kstreamnb.core.serde import Serde, SerdeAround
+from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 
 SMALL = 1 << 29
@@ -143,25 +144,29 @@ def key_codec(serde: Serde) -> KeyCodec:
     """Return the functions of a key serde."""
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
-    text = str if str in plain else None
+    text, windowed = str if str in plain else None, serde.plain & {Windowed}
+    size = getattr(serde, "size_ms", None)
+    quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
 
-    def encode(key: object) -> Hashable:
+    def encode(key: Any) -> Hashable:
         if type(key) is str and text is str and key.isascii():
+            return key
+        if type(key) in quick and key[1] + size == key[2] <= MAX_TIME_MS and type(key[0]) is str and key[0].isascii():
             return key
         if type(key) in plain and serde.keeps(key):
             return key
         if key is None:
             raise StateError("the key of a store must not be None", java="key cannot be null")
-        if type(key) is Windowed and type(key.key) in plain and Windowed in serde.plain and serde.keeps(key):
+        if type(key) in windowed and type(key.key) in plain and serde.keeps(key):
             return key
         data = serde.serialize(key) or b""
         kept = serde.deserialize(data)
         return kept if type(kept) in plain and serde.keeps(kept) else SerializedValue(data)
 
-    writes = direct and type(serde).serialize is Serde.serialize
+    kept_types = plain | windowed if direct and type(serde).serialize is Serde.serialize else ()
 
     def to_bytes(key: Hashable) -> bytes:
-        if writes and type(key) in plain:
+        if type(key) in kept_types:
             return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
 
