@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -84,8 +84,10 @@ class PendingStore(Protocol):
 class SuppressStore(Protocol):
     """Changes that a suppression holds back."""
 
-    def evict(self, time: int) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
-        """Yield key, new, old, timestamp, headers and metadata of each change up to a time (ms), and remove it then."""
+    def release(
+        self, time: int, *is_full: Callable[[], bool]
+    ) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
+        """Yield key, new, old, timestamp, headers and metadata of each change up to a time (ms), then remove it."""
 
     def count(self) -> int:
         """Return the number of changes."""

@@ -258,12 +258,10 @@ if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {
 
     def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Emit:
         """Return the function that forwards changes as the records they were; until then each counts as buffered."""
-        evict, resume, drop_tombstones, make = store.evict, context.resume, self.drop_tombstones, tuple.__new__
+        release, resume, drop_tombstones, make = store.release, context.resume, self.drop_tombstones, tuple.__new__
 
-        def emit(due_ms: int, is_full: Callable[[], bool] | None = None) -> None:
-            for key, new, old, timestamp, headers, metadata in evict(due_ms):
-                if is_full is not None and not is_full():
-                    break
+        def emit(due_ms: int, *is_full: Callable[[], bool]) -> None:
+            for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
                 if new is not None or not drop_tombstones:
                     previous = resume(metadata)
                     forward(key, make(Change, (new, old, True)), timestamp, headers)

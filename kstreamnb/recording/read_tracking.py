@@ -16,7 +16,7 @@ from kstreamnb.topology.topology import Topology
 R = TypeVar("R")
 Note = Callable[[Hashable], None]
 _Buffered: TypeAlias = tuple[Any, ...]  # each buffer has its own fields
-_Entries: TypeAlias = Callable[[], Iterable[_Buffered]]
+_Entries: TypeAlias = Callable[..., Iterable[_Buffered]]
 
 OWN_ROWS = ("replace", "fold", "fold by time")
 """Uses of rows for which writes tell everything."""
@@ -39,7 +39,7 @@ def watch_reads(store: Store, note: Note) -> None:
     for name in ("_rows", "_starts"):
         if hasattr(kind, name):
             setattr(store, name, _noting_rows(getattr(store, name), note))
-    for name, watch in (("first", _first), ("entries", _entries), ("evict", _evict)):
+    for name, watch in (("release", _release), ("entries", _entries), ("evict", _evict)):
         if hasattr(kind, name):
             setattr(store, name, watch(store, getattr(store, name), note))
 
@@ -80,11 +80,11 @@ def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> 
         yield row
 
 
-def _first(store: Store, first: Callable[[], _Buffered], note: Note) -> Callable[[], _Buffered]:
-    def noted() -> _Buffered:
-        result = first()
-        note(store.keys.encode(result[0]))
-        return result
+def _release(store: Store, release: _Entries, note: Note) -> _Entries:
+    def noted(*due: Any) -> Iterator[_Buffered]:
+        for change in release(*due):
+            note(store.keys.encode(change[0]))
+            yield change
 
     return noted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
@@ -56,12 +56,15 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         at, prior = (at, wire) if known is None else (known[0], known[3])
         self.write(raw_key, (at, self.values.encode(new), wire, prior, timestamp, headers, position))
 
-    def evict(self, time: int) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
-        """Yield the changes up to a time (ms), by time and key bytes: key, new, old, timestamp, headers and metadata of
-        each. Each one is removed when the next is asked for, so it stays if the caller fails.
+    def release(
+        self, time: int, is_full: Callable[[], bool] = lambda: True
+    ) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
+        """Yield changes up to a time (ms), by time and key bytes, as long as the buffer ``is_full``: key, new, old,
+        timestamp, headers and metadata of each. Each one is removed when the next is asked for, so it stays if the
+        caller fails.
         """
         heap, raw, decode_key, decode, make = self.heap, self.raw, self.keys.decode, self.values.decode, tuple.__new__
-        while heap and heap[0][0] <= time:
+        while heap and heap[0][0] <= time and is_full():
             at, _, raw_key = heap[0]
             row = raw.get(raw_key)
             if row is None or row[0] != at:  # it has left, and perhaps come back

@@ -19,7 +19,7 @@ def suppress(**options: Any) -> Any:
 
 def take(buffer: Any) -> tuple[object, ...]:
     """Remove and return the first change of a suppress buffer."""
-    leaving = buffer.evict(MAX_TIME_MS)
+    leaving = buffer.release(MAX_TIME_MS)
     first: tuple[object, ...] = next(leaving)
     next(leaving, None)
     return first
@@ -27,7 +27,7 @@ def take(buffer: Any) -> tuple[object, ...]:
 
 def is_due(buffer: Any, time: int) -> bool:
     """Return whether a change is not after a time, without removing it."""
-    return next(buffer.evict(time), None) is not None
+    return next(buffer.release(time), None) is not None
 
 
 def test_a_change_keeps_the_place_of_the_first_one_of_its_key() -> None:

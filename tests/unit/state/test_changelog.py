@@ -115,7 +115,7 @@ def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
     ] == [entry[:2] for entry in entries(store)]
     assert {(("v", b"\x03"),)} == {headers for _, _, _, headers in store.changes}
     store.changes.clear()
-    leaving = store.evict(MAX_TIME_MS)
+    leaving = store.release(MAX_TIME_MS)
     assert ("a", "b") == (next(leaving)[0], next(leaving)[0])
     store.flush()
     assert [("61", None, 9)] == entries(store)
@@ -158,11 +158,11 @@ def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
     buffer.put(10, "b", {"n": 2}, {"n": 1}, 12, (), place)
     buffer.put(5, "a", "a1", "a0", 5, (), RecordMetadata(None, -1, -1))
     buffer.put(4, "gone", 1, None, 4, (), place)
-    leaving = buffer.evict(MAX_TIME_MS)
+    leaving = buffer.release(MAX_TIME_MS)
     assert ("gone", "a") == (next(leaving)[0], next(leaving)[0])
     again.restore_changelog(logged(buffer))
     assert [again.prior(key) for key in ("b", "a", "gone")] == [(True, None), (True, "a0"), (False, None)]
-    first, second = again.evict(MAX_TIME_MS)
+    first, second = again.release(MAX_TIME_MS)
     assert first[:5] == ("a", "a1", "a0", 5, ())
     assert second == ("b", {"n": 2}, {"n": 1}, 12, (), place)
 
