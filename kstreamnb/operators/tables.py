@@ -187,9 +187,6 @@ class TableSource(KeepsRows, Operator):
         return process
 
 
-Emit: TypeAlias = Callable[..., None]
-"""``emit(due_ms)`` forwards the changes that are due; ``emit(due_ms, is_full)`` only as long as the buffer is full."""
-
 _NO_LIMIT = 2**63 - 1
 
 
@@ -256,7 +253,7 @@ if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {
         parts = "new, old = value, {old}\n" + lines
         return Block("new, old = value[0], value[1]\n" + lines, of_parts=parts, objects=objects, ends=True)
 
-    def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Emit:
+    def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[..., None]:
         """Return the function that forwards changes as the records they were; until then each counts as buffered."""
         release, resume, drop_tombstones, make = store.release, context.resume, self.drop_tombstones, tuple.__new__
 
@@ -269,7 +266,9 @@ if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {
 
         return emit
 
-    def _bind_enforce(self, context: BindContext, store: SuppressStore, emit: Emit) -> Callable[[], None]:
+    def _bind_enforce(
+        self, context: BindContext, store: SuppressStore, emit: Callable[..., None]
+    ) -> Callable[[], None]:
         """Emit early or fail when the buffer exceeds its limits."""
         count, size_bytes, emit_early, node = store.count, store.size_bytes, self.emit_early, context.node
         most = _NO_LIMIT if self.max_records is None else self.max_records

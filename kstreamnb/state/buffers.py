@@ -17,10 +17,7 @@ _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)
 
 
-Position: TypeAlias = tuple[str | None, int, int] | None
-"""Topic, partition and offset of a record, if known."""
-
-BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, Position]
+BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, tuple[str | None, int, int] | None]
 """``(time, new, old, prior, timestamp, headers, position)``; values in wire form, times in ms."""
 
 JoinKey: TypeAlias = tuple[int, Hashable, int]
@@ -48,7 +45,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self._size_bytes: int | None = None
 
     def put(
-        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Position
+        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Any
     ) -> None:
         """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
         raw_key, wire = self.keys.encode(key), self.values.encode(old)

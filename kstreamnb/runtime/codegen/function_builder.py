@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 from kstreamnb.core.block import Block
@@ -22,7 +22,7 @@ from kstreamnb.runtime.codegen.error_location import ErrorLocations
 
 _RECORD_FUNCTION = "def process(key, value, timestamp, headers):"
 OWN_NAMES = "own[number]"
-"""The line of a shared loop that assigns what each task has of its own."""
+"""The line of a shared loop that assigns the objects in which its tasks differ."""
 
 
 @dataclass
@@ -148,9 +148,8 @@ class FunctionBuilder:
         used = set(re.findall(r"\w+", self.source))
         if "due" in used or any(other.source != self.source for other in others):
             return False
-        names = [
-            each for each in self.names if each in used and not all(_is_same(self, other, each) for other in others)
-        ]
+        mine = self.names
+        names = [each for each in mine if each in used and any(other.names[each] is not mine[each] for other in others)]
         self._lines = [line.replace(OWN_NAMES, f"{', '.join(names)}, = {OWN_NAMES}") for line in self._lines]
         self.names["own"] = [tuple(map(builder.names.__getitem__, names)) for builder in (self, *others)]
         return True
@@ -166,12 +165,6 @@ class FunctionBuilder:
         for each in locations:
             each.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)
-
-
-def _is_same(one: FunctionBuilder, other: FunctionBuilder, name: str) -> bool:
-    """Return whether two functions mean the same object by a name; bound methods are new objects each time."""
-    mine, theirs = one.names[name], other.names[name]
-    return mine is theirs or (isinstance(mine, MethodType | BuiltinMethodType) and mine == theirs)
 
 
 @lru_cache(maxsize=512)  # tasks of one sub-topology have the same source

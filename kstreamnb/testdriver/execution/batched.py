@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, count, groupby, islice, repeat
-from operator import call, itemgetter, length_hint, lt, sub
+from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
-from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
@@ -29,6 +28,8 @@ from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey,
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
+
+_MANY = 16  # records for each partition, of which one without any costs little
 
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
@@ -55,7 +56,7 @@ class _Arrivals(NamedTuple):
 
     def present(self) -> Iterable[int]:
         """Return the numbers of the partitions that have records, of all partitions if there are many records."""
-        if type(self.numbers) is NumbersByKey:
+        if type(self.numbers) is NumbersByKey and len(self.records) > _MANY * len(self.partitions):
             return range(len(self.partitions))
         return sorted(set(self.numbers)) if len(self.partitions) > 1 else (0,)
 
@@ -284,7 +285,7 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         return
     with ExitStack() as stack:
         present = {number: partitions[number] for number in readers}
-        if type(batch.arrivals.numbers) is NumbersByKey and _run_shared(batch, batch.arrivals.numbers, stack, marks):
+        if _run_shared(batch, stack, marks):
             return
         loops = ((n, readers[n].interleave(batch, part, batch.first[part])) for n, part in present.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
@@ -297,9 +298,11 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
             send(record)
 
 
-def _run_shared(batch: _LevelBatch, numbers: NumbersByKey, stack: ExitStack, marks: list[int] | None) -> bool:
+def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -> bool:
     """Process the records of a topic in the loop that the tasks of its partitions share; return False without one."""
-    partitions, tasks = batch.arrivals.partitions, batch.readers.values()
+    numbers, partitions, tasks = batch.arrivals.numbers, batch.arrivals.partitions, batch.readers.values()
+    if type(numbers) is not NumbersByKey or len(tasks) < len(partitions):
+        return False
     if not all(task.takes_records(*each) for task, each in zip(tasks, partitions, strict=True)):
         return False
     executors = [task.executor for task in tasks]
@@ -328,9 +331,6 @@ class _LevelBatch(Batch):
         present = {number: arrivals.partitions[number] for number in readers}
         self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
         self._numbers = arrivals.numbers
-        if len(arrivals.partitions) == 1:  # suppressions ask for each record
-            last = first[arrivals.partitions[0]] + self.last
-            self.metadata = _bind_metadata(*arrivals.partitions[0], last, self.iterator)  # type: ignore[method-assign]
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -339,11 +339,6 @@ class _LevelBatch(Batch):
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
         return *self._positions[self._numbers[index] if self._numbers else 0], self._offsets[index]
-
-    def metadata(self) -> RecordMetadata:
-        """Return topic, partition and offset of the record that was taken last."""
-        topic, partition, _ = self._positions[self._numbers[index := max(self.index(), 0)]]
-        return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:
@@ -359,9 +354,3 @@ class _LevelBatch(Batch):
             return range(first := self.first[self.arrivals.partitions[0]], first + len(self.records))
         counters = [count(self.first[partition]) for partition in self.arrivals.partitions]
         return [next(counters[number]) for number in self.arrivals.each()]
-
-
-def _bind_metadata(topic: str, partition: int, last: int, iterator: Iterator[Any]) -> Callable[[], RecordMetadata]:
-    """Return a function that gives the metadata of the record taken last, of those up to the offset ``last``."""
-    make = tuple.__new__
-    return lambda: make(RecordMetadata, (topic, partition, last - length_hint(iterator)))

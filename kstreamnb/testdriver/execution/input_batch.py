@@ -17,8 +17,6 @@ from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, no_partition
 from kstreamnb.topology.nodes import grouped
 
-_MANY = 16  # records for each partition, of which one without any costs little
-
 
 class InputBatch:
     """Records in the order of a merge of their partitions by (timestamp, topic, partition, offset).
@@ -53,12 +51,6 @@ class InputBatch:
         if len(partitions) == 1:
             return cls(routes, records, partitions, (), None)
         times = [record[3] for record in records] if times is None else times
-        numbers: Sequence[int]
-        if len(routes) == 1 and _ascend(times):
-            numbers = NumbersByKey(records, *_finders(*routes.values(), partitions))
-            return cls(
-                routes, records, partitions, numbers if len(records) > _MANY * len(partitions) else [*numbers], None
-            )
         numbers = _numbers(records, routes, partitions)
         order = merge_order(times, numbers)
         if order is not None:
@@ -102,7 +94,7 @@ def merge_order(timestamps: Sequence[int], numbers: Sequence[int]) -> list[int] 
 
     Each partition keeps its order: a late record counts as being as new as the newest one before it.
     """
-    if _ascend(timestamps):
+    if all(map(lt, timestamps, islice(timestamps, 1, None))):
         return None
     if not all(map(le, timestamps, islice(timestamps, 1, None))):
         latest: dict[int, int] = {}
@@ -128,12 +120,10 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
     return merged
 
 
-def _ascend(timestamps: Sequence[int]) -> bool:
-    return all(map(lt, timestamps, islice(timestamps, 1, None)))
-
-
 class NumbersByKey(Sequence[int]):
     """The index of each record's partition: the one it names, or if that is negative the one of its key.
+
+    They are computed when they are first read, and not at all if a loop finds them itself.
 
     Attributes:
         known: returns the index by text key.
@@ -165,12 +155,11 @@ class NumbersByKey(Sequence[int]):
 
 def _numbers(
     records: Sequence[TopicRecord], routes: Mapping[str, TopicRoute], partitions: Sequence[Partition]
-) -> list[int]:
+) -> Sequence[int]:
     """Return the index of each record's partition."""
     finders = {topic: _finders(route, partitions) for topic, route in routes.items()}
     if len(routes) == 1:
-        (found,) = finders.values()
-        return [*NumbersByKey(records, *found)]
+        return NumbersByKey(records, *finders.popitem()[1])
     return [
         finders[record[0]][0][record[4]]
         if type(record[4]) is str and record[1] < 0
