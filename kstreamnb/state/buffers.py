@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
+from kstreamnb.state.codec import LoggedBytes, Origin, context_bytes, context_size, optional_bytes, value_codec
 from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
@@ -17,7 +17,7 @@ _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)
 
 
-BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, tuple[str | None, int, int] | None]
+BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, Origin | None]
 """``(time, new, old, prior, timestamp, headers, position)``; values in wire form, times in ms."""
 
 JoinKey: TypeAlias = tuple[int, Hashable, int]
@@ -45,7 +45,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self._size_bytes: int | None = None
 
     def put(
-        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Any
+        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Origin
     ) -> None:
         """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
         raw_key, wire = self.keys.encode(key), self.values.encode(old)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sized
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -19,6 +19,9 @@ from kstreamnb.errors import StateError
 
 SMALL = 1 << 29
 """Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
+
+Origin: TypeAlias = tuple[str | None, int, int]
+"""Topic, partition and offset of a record, as `RecordMetadata` or not."""
 
 _ENCODED = frozenset({SerializedValue, CopiedValue})
 _MOST_COPIES = 20_000
@@ -148,7 +151,7 @@ def key_codec(serde: Serde) -> KeyCodec:
     size = getattr(serde, "size_ms", None)
     quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
 
-    def encode(key: Any) -> Hashable:
+    def encode(key: Any) -> Any:
         if type(key) is str and text is str and key.isascii():
             return key
         if type(key) in quick and key[1] + size == key[2] <= MAX_TIME_MS and type(key[0]) is str and key[0].isascii():
@@ -199,7 +202,7 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
     return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
 
 
-def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:
+def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:
     """Return timestamp, offset, topic, partition and headers of a record."""
     topic, partition, offset = metadata or (None, -1, -1)
     name = (topic or "").encode()
@@ -209,7 +212,7 @@ def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | N
     return b"".join(parts)
 
 
-def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
+def context_size(headers: Headers, metadata: Origin | None) -> int:
     """Return the size of a record's context in a buffer or cache of limited size, in bytes."""
     topic = metadata[0] if metadata is not None else None
     return 20 + len(topic or "") + sum(len(header) + len(value or b"") for header, value in headers)

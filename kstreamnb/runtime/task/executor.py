@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -55,7 +55,7 @@ class Executor:
             schedules.forget()
         self.locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._loops: dict[tuple[tuple[str, str, int], str, bool, Feeding], Loop | None] = {}
+        self._loops: dict[Hashable, Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
         self._compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
