@@ -40,7 +40,7 @@ def failing(stream: ks.KStream) -> ks.KStream:
 
 
 RECORDS = [
-    TopicRecord("in", 2 if n % 10 == 9 else -1, -1, 1000 + n, f"k{n % 7}", {"n": n, "all": [n] * (n % 5 == 0)})
+    TopicRecord("in", 2 if n % 10 == 9 else -1, -1, 1000 + n, f"k{n % 23}", {"n": n, "all": [n] * (n % 5 == 0)})
     for n in range(300)
 ]
 
