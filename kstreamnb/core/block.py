@@ -53,9 +53,7 @@ class Block:
     ignores_value: bool = False
     ends: bool = False
 
-    def render(
-        self, name_of: Callable[[str], str], skip: str, *, position: str = "", old: str | None = None
-    ) -> list[str]:
+    def render(self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None) -> list[str]:
         """Return the lines with names in place of words.
 
         Args:

@@ -14,14 +14,10 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
 Loop: TypeAlias = Callable[..., Any]
-"""``loop(iterator, stream time) -> stream time``; for records that are sent ``loop(None, stream time)``, a generator;
-for the records of all partitions ``loop(iterator, numbers, find, offsets)``.
-"""
+"""``loop(iterator, stream time)``, ``loop(None, stream time)`` or ``loop(iterator, numbers, find, offsets)``."""
 
 Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
-"""How a loop gets its records: from an iterator; one by one, in turn with those of other partitions; or from an
-iterator over the records of all partitions of a topic, whose tasks share the loop.
-"""
+"""How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"

@@ -139,13 +139,10 @@ class Executor:
         """
         key = (topic, "", -1), TOPIC_RECORDS, marked, "shared"
         if key not in self._loops:
-            marks, queues = self._marks if marked else None, [task.queue_of(topic, n) for n, task in enumerate(tasks)]
-            builder, *others = [
-                task.loop_builder(queue, TOPIC_RECORDS, marks, "shared")
-                for task, queue in zip(tasks, queues, strict=True)
-            ]
-            locations = [task.locations for task in tasks]
-            self._loops[key] = builder.compile(*locations) if builder.share(others) else None
+            marks, queues = self._marks if marked else None, enumerate(tasks)
+            loops = [task.loop_builder(task.queue_of(topic, n), TOPIC_RECORDS, marks, "shared") for n, task in queues]
+            shares = loops[0].share(loops[1:])
+            self._loops[key] = loops[0].compile(*(task.locations for task in tasks)) if shares else None
         return self._loops[key], self._marks
 
     @contextmanager

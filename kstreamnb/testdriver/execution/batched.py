@@ -5,7 +5,9 @@ before the next level runs, if they get their records in the order of record-by-
 record and depth), reading task, writing task and sequence. That requires levels such that no task feeds one of the same
 or an earlier level (`Router.levels`), and that no global store changes meanwhile.
 
-If one partition takes all records of a level, its task loops over them. Otherwise every partition is a coroutine that
+If one partition takes all records of a level, its task loops over them. The tasks of one topic's partitions share a loop
+if records come in the order of their times, and they differ only in their objects: each record gets those of its
+partition's task, which the loop finds by its key. Otherwise every partition is a coroutine that
 receives its next record, so rows and recorded events of a level come in processing order without sorting.
 """
 
@@ -303,7 +305,7 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
     numbers, partitions, tasks = batch.arrivals.numbers, batch.arrivals.partitions, batch.readers.values()
     if type(numbers) is not NumbersByKey or len(tasks) < len(partitions):
         return False
-    if not all(task.takes_records(*each) for task, each in zip(tasks, partitions, strict=True)):
+    if not all(map(Task.takes_records, tasks, *zip(*partitions, strict=True))):
         return False
     executors = [task.executor for task in tasks]
     loop, seen = executors[0].shared_loop(executors, partitions[0][0], marked=marks is not None)
