@@ -148,8 +148,10 @@ class FunctionBuilder:
         used = set(re.findall(r"\w+", self.source))
         if "due" in used or any(other.source != self.source for other in others):
             return False
-        mine = self.names
-        names = [each for each in mine if each in used and any(other.names[each] is not mine[each] for other in others)]
+        same = [
+            set(map(_identity, each)) for each in zip(*(task.names.values() for task in (self, *others)), strict=True)
+        ]
+        names = [name for name, found in zip(self.names, same, strict=True) if name in used and len(found) > 1]
         self._lines = [line.replace(OWN_NAMES, f"{', '.join(names)}, = {OWN_NAMES}") for line in self._lines]
         self.names["own"] = [tuple(map(builder.names.__getitem__, names)) for builder in (self, *others)]
         return True
@@ -165,6 +167,11 @@ class FunctionBuilder:
         for each in locations:
             each.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)
+
+
+def _identity(thing: object) -> tuple[int, str]:
+    """Return a value that is the same for one object, and for bound methods of one object with the same name."""
+    return id(getattr(thing, "__self__", thing)), getattr(thing, "__name__", "")
 
 
 @lru_cache(maxsize=512)  # tasks of one sub-topology have the same source

@@ -5,10 +5,10 @@ before the next level runs, if they get their records in the order of record-by-
 record and depth), reading task, writing task and sequence. That requires levels such that no task feeds one of the same
 or an earlier level (`Router.levels`), and that no global store changes meanwhile.
 
-If one partition takes all records of a level, its task loops over them. The tasks of one topic's partitions share a loop
-if records come in the order of their times, and they differ only in their objects: each record gets those of its
-partition's task, which the loop finds by its key. Otherwise every partition is a coroutine that
-receives its next record, so rows and recorded events of a level come in processing order without sorting.
+If one partition takes all records of a level, its task loops over them. If input records of one topic come in the order
+of their times, the tasks of its partitions share a loop, which finds the partition of each record and takes the objects
+of its task. Otherwise every partition is a coroutine that receives its next record. In each case rows and recorded events
+of a level come in processing order without sorting.
 """
 
 from __future__ import annotations
