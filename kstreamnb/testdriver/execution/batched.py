@@ -7,8 +7,8 @@ or an earlier level (`Router.levels`), and that no global store changes meanwhil
 
 If one partition takes all records of a level, its task loops over them. If input records of one topic come in the order
 of their times, the tasks of its partitions share a loop, which finds the partition of each record and takes the objects
-of its task. Otherwise every partition is a coroutine that receives its next record. In each case rows and recorded events
-of a level come in processing order without sorting.
+of its task. Otherwise every partition is a coroutine that receives its next record. Rows and recorded events
+of a level always come in processing order without sorting.
 """
 
 from __future__ import annotations
