@@ -6,8 +6,7 @@ around them: a call for each node and record would cost more than the work of mo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -82,16 +81,11 @@ class FunctionBuilder:
     """
 
     def __init__(self, node: str, head: str = _RECORD_FUNCTION, *, skip: str = "return", indent: int = 1) -> None:
-        self._lines = head.split("\n")
-        self._nodes = [node] * len(self._lines)
+        self.lines = head.split("\n")
+        self._nodes = [node] * len(self.lines)
         self._skip, self._indent = skip, " " * indent
         self.names: dict[str, object] = {"SerializedValue": SerializedValue, "CopiedValue": CopiedValue}
         self.facts, self.position = LocalFacts(), ""
-
-    @property
-    def source(self) -> str:
-        """The lines so far."""
-        return "\n".join(self._lines)
 
     def name(self, thing: object, word: str) -> str:
         """Return a name under which lines can use an object; it begins with ``word``."""
@@ -101,7 +95,7 @@ class FunctionBuilder:
 
     def add(self, node: str, line: str) -> None:
         """Append one line for a node."""
-        self._lines.append(self._indent + line)
+        self.lines.append(self._indent + line)
         self._nodes.append(node)
 
     def add_block(self, node: str, block: Block) -> None:
@@ -120,7 +114,7 @@ class FunctionBuilder:
     def own_value(self) -> None:
         """Let the line that takes the value from its record copy it."""
         if self.facts.lent is not None:
-            self._lines = [line.replace(" value if (flat", " value.copy() if (flat") for line in self._lines]
+            self.lines = [line.replace(" value if (flat", " value.copy() if (flat") for line in self.lines]
             self.facts.lent = None
 
     def join_parts(self, node: str) -> None:
@@ -140,38 +134,20 @@ class FunctionBuilder:
 
     def end(self, line: str) -> None:
         """Append a line of the function itself, after the loop over records."""
-        self._lines.append(" " + line)
+        self.lines.append(" " + line)
         self._nodes.append(self._nodes[0])
-
-    def share(self, others: Sequence[FunctionBuilder]) -> bool:
-        """Let other tasks share this loop; return False if their lines differ, or punctuate."""
-        used = set(re.findall(r"\w+", self.source))
-        if "due" in used or any(other.source != self.source for other in others):
-            return False
-        same = [
-            set(map(_identity, each)) for each in zip(*(task.names.values() for task in (self, *others)), strict=True)
-        ]
-        names = [name for name, found in zip(self.names, same, strict=True) if name in used and len(found) > 1]
-        self._lines = [line.replace(OWN_NAMES, f"{', '.join(names)}, = {OWN_NAMES}") for line in self._lines]
-        self.names["own"] = [tuple(map(builder.names.__getitem__, names)) for builder in (self, *others)]
-        return True
 
     def compile(self, *locations: ErrorLocations) -> Callable[..., Any]:
         """Return the function, whose failing nodes these locations find."""
-        if len(self._lines) == 1:
+        if len(self.lines) == 1:
             self.add(self._nodes[0], "pass")
-        node, source = self._nodes[0], self.source
+        node, source = self._nodes[0], "\n".join(self.lines)
         code = _compiled(source)
         # Each node has a separate code object: `ErrorLocations` recognises failing nodes by their code.
         code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
         for each in locations:
             each.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)
-
-
-def _identity(thing: object) -> tuple[int, str]:
-    """Return a value that is the same for one object, and for bound methods of one object with the same name."""
-    return id(getattr(thing, "__self__", thing)), getattr(thing, "__name__", "")
 
 
 @lru_cache(maxsize=512)  # tasks of one sub-topology have the same source

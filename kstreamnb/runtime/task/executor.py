@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -45,7 +45,7 @@ class Executor:
         self.consumed = 0
         self._commits = commit_every_record
         self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
-        self._marks = list[int]()
+        self.marks = list[int]()
         self._first = [0]
 
     def bind(self) -> None:
@@ -55,7 +55,7 @@ class Executor:
             schedules.forget()
         self.locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._loops: dict[Hashable, Loop | None] = {}
+        self.loops: dict[Hashable, Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
         self._compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
@@ -82,7 +82,7 @@ class Executor:
         """
         if len(records) <= _FEW or not self.is_fast():
             return self.process_each(queue, iter(records), marks)
-        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self._marks
+        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self.marks
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
             batch = Batch(chunk, queue.topic, queue.partition, queue.source, None)
@@ -115,8 +115,8 @@ class Executor:
             self._run_loop(loop, batch, first)
         finally:
             if marks is not None:
-                marks += self._marks
-            self._marks.clear()
+                marks += self.marks
+            self.marks.clear()
 
     @contextmanager
     def in_turn(self, batch: Batch, partition: Partition, *, counts: bool = True) -> Iterator[None]:
@@ -131,19 +131,6 @@ class Executor:
         finally:
             self.consumed += batch.taken(*partition) if counts else 0
             self._end_records()
-
-    def shared_loop(self, tasks: Sequence[Executor], topic: str, *, marked: bool) -> tuple[Loop | None, list[int]]:
-        """Return the loop for records of all partitions of a topic, and the list that it marks; see `run_batch`.
-
-        There is none if the ``tasks`` of the partitions, of which this is the first, differ in more than their objects.
-        """
-        key = (topic, "", -1), TOPIC_RECORDS, marked, "shared"
-        if key not in self._loops:
-            marks, queues = self._marks if marked else None, enumerate(tasks)
-            loops = [task.loop_builder(task.queue_of(topic, n), TOPIC_RECORDS, marks, "shared") for n, task in queues]
-            shares = loops[0].share(loops[1:])
-            self._loops[key] = loops[0].compile(*(task.locations for task in tasks)) if shares else None
-        return self._loops[key], self._marks
 
     @contextmanager
     def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
@@ -258,10 +245,10 @@ class Executor:
 
     def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, feeding: Feeding = "iterated") -> Loop:
         key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
-        loop = self._loops.get(key)
+        loop = self.loops.get(key)
         if loop is None:
-            builder = self.loop_builder(queue, shape, self._marks if marked else None, feeding)
-            loop = self._loops[key] = builder.compile(self.locations)
+            builder = self.loop_builder(queue, shape, self.marks if marked else None, feeding)
+            loop = self.loops[key] = builder.compile(self.locations)
         return loop
 
     def loop_builder(

@@ -28,6 +28,7 @@ from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPos
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey, least_head_order
 from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.shared_loop import shared_loop
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
 
@@ -308,7 +309,7 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
     if not all(map(Task.takes_records, tasks, *zip(*partitions, strict=True))):
         return False
     executors = [task.executor for task in tasks]
-    loop, seen = executors[0].shared_loop(executors, partitions[0][0], marked=marks is not None)
+    loop, seen = shared_loop(executors, partitions[0][0], marked=marks is not None)
     if loop is None:
         return False
     for task, each in zip(tasks, partitions, strict=True):
