@@ -57,7 +57,7 @@ class Executor:
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self.loops: dict[Hashable, Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
-        self._compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
+        self.compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
@@ -205,10 +205,6 @@ class Executor:
             context.stamp[0] = None
         self._note("committed")
 
-    def generated_source(self) -> str:
-        """Return the source of all functions generated so far; loops are generated when they are first used."""
-        return self.locations.source()
-
     def _open(self, topic: str, partition: int) -> RecordQueue:
         context = self.context
         plan, source = context.plan, context.plan.source_of(topic)
@@ -218,7 +214,7 @@ class Executor:
         queue = self._queues.get((shared, partition))
         if queue is None:
             careful = is_careful(source, context)
-            entry = self._compiler.entry(source.name, decoded=careful)
+            entry = self.compiler.entry(source.name, decoded=careful)
             queue = self._queues[shared, partition] = RecordQueue(
                 source.name, topic, partition, entry, context.record_context
             )
@@ -247,16 +243,10 @@ class Executor:
         key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
         loop = self.loops.get(key)
         if loop is None:
-            builder = self.loop_builder(queue, shape, self.marks if marked else None, feeding)
+            marks, lines = self.marks if marked else None, None if self.context.recorder is None else self._end_lines
+            builder = self.compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, feeding)
             loop = self.loops[key] = builder.compile(self.locations)
         return loop
-
-    def loop_builder(
-        self, queue: RecordQueue, shape: str, marks: list[int] | None, feeding: Feeding
-    ) -> FunctionBuilder:
-        """Return the lines of a loop over a queue's records; see `record_loop`."""
-        lines = None if self.context.recorder is None else self._end_lines
-        return self._compiler.loop(queue, shape, self.punctuate_stream_time, marks, lines, self._first, feeding)
 
     def _has_to_flush(self) -> bool:
         """Return whether a commit after each record changes anything."""

@@ -358,7 +358,7 @@ class Task(Checkpointed, Queued):
 
         Functions for nodes are generated when the task is made, loops over records when a source first gets records.
         """
-        return self.executor.generated_source()
+        return self.executor.locations.source()
 
     def close(self) -> None:
         """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""

@@ -18,7 +18,12 @@ def shared_loop(tasks: Sequence[Executor], topic: str, *, marked: bool) -> tuple
     key, first = (topic, TOPIC_RECORDS, marked, "shared"), tasks[0]
     if key not in first.loops:
         marks, queues = first.marks if marked else None, enumerate(tasks)
-        builders = [task.loop_builder(task.queue_of(topic, n), TOPIC_RECORDS, marks, "shared") for n, task in queues]
+        builders = [
+            task.compiler.loop(
+                task.queue_of(topic, n), TOPIC_RECORDS, task.punctuate_stream_time, marks, None, [0], "shared"
+            )
+            for n, task in queues
+        ]
         shares = _share(builders)
         first.loops[key] = builders[0].compile(*(task.locations for task in tasks)) if shares else None
     return first.loops[key], first.marks
