@@ -17,19 +17,23 @@ class Block:
     """Lines that do one operator's work on one record.
 
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
-    on the record (``return`` in a function, ``continue`` in a loop), every other word by a name for the object that
-    ``objects`` holds under it. Nothing else may happen in the operator's closure than these lines and one forward to
-    all children, or none if ``ends``.
+    on the record (``return`` in a function, ``continue`` in a loop), ``{position}`` by topic, partition and offset of
+    the record, every other word by a name for the object that ``objects`` holds under it. Nothing else may happen in
+    the operator's closure than these lines and one forward to all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.
         writes: those of key, value and timestamp that the lines assign.
         objects: what the words in braces stand for.
         window_size_ms: the new key is the one in the local name ``inner``, in a window of this size.
+        old: the lines leave the new part of a change in value and the old one under this name, and whatever needs the
+            change makes it; None if they leave a value of another kind.
+        of_parts: the lines for a change that comes as these parts, ``{old}`` being the name of the old one; None if
+            they need the change.
         counts: the new value is a count.
         wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
             if none has.
-        ignores_value: the old value is only compared with None.
+        ignores_value: nothing looks at the old value, except to compare it with None.
         ends: nothing is forwarded after the lines.
 
     Example:
@@ -42,16 +46,23 @@ class Block:
     writes: frozenset[str] | set[str] = frozenset()
     objects: Mapping[str, object] = field(default_factory=dict)
     window_size_ms: int | None = None
+    old: str | None = None
+    of_parts: str | None = None
     counts: bool = False
     wire: Serde | None = None
     ignores_value: bool = False
     ends: bool = False
 
-    def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
+    def render(self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None) -> list[str]:
         """Return the lines with names in place of words.
 
         Args:
             name_of: word to the name of its object in the generated function.
             skip: the statement that ends the work on a record.
+            position: topic, partition and offset of the record; a call of the object ``metadata`` if not given.
+            old: the name of the old part of a change, if it comes as its parts.
         """
-        return self.lines.format(skip=skip, **{word: name_of(word) for word in self.objects}).split("\n")
+        names = {word: name_of(word) for word in self.objects}
+        lines = self.lines if old is None else str(self.of_parts)
+        words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()"}
+        return list(filter(None, lines.format(**words, **names).split("\n")))

@@ -181,13 +181,11 @@ class Operator(ABC):
         """
         return None
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
+    def fuse(self, context: BindContext) -> Block | None:
         """Return the operator's work as lines for a generated function; None if only a closure can do it.
 
         Args:
             context: the node's context.
-            new_only: no child reads more than the new value of a change; for operators that ``offers_new``. The value
-                that is left is then not a `Change` but its new value.
         """
         return None
 
@@ -204,7 +202,7 @@ class Stateless(Operator):
     def block(self) -> Block:
         """Return the lines that do the operator's work."""
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+    def fuse(self, context: BindContext) -> Block:
         """Return the block, which is the same in every task."""
         return self.block()
 

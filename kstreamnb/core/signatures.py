@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from dis import get_instructions
+from types import FunctionType
 from typing import Any, TypeVar
 
 from kstreamnb.core.arguments import expect
@@ -13,6 +15,7 @@ F = TypeVar("F")
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 _MOST_SHOWN = 30
+_FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see arguments that the code does not name
 
 
 def taking(
@@ -81,6 +84,19 @@ def check_runs(function: object, *, many: bool = False) -> None:
             continue
         fact = f'expected a plain function, got {kind}, "{name_of(function)}"'
         raise ConfigError(fact, detail="a call does not run it", hint=hint)
+
+
+def ignores_value(function: object) -> bool:
+    """Return whether a user's function of key and value never looks at the value.
+
+    Example:
+        >>> ignores_value(lambda key, value: key), ignores_value(lambda key, value: value)
+        (True, False)
+    """
+    code = function.__code__ if isinstance(function, FunctionType) else None
+    if code is None or code.co_argcount <= 1 or _FRAMES.intersection(code.co_names):
+        return False
+    return not any(code.co_varnames[1] in each.argrepr for each in get_instructions(code))
 
 
 def name_of(function: object) -> str:

@@ -102,8 +102,6 @@ class OperatorTraits:
         user_code: whether it runs a user's processor, which may punctuate, keep state and read every global store.
         reads_global: whether it may look up rows of a global store, to which no node is connected.
         sends_old: whether it has a field ``send_old``: it can forward old values.
-        reads_new: whether it uses only the new value of a change.
-        offers_new: whether its fused lines can leave the new value alone in place of a change.
         changes_key: whether a record may be in the wrong partition afterwards.
         changes_value: whether a value has another serde afterwards.
     """
@@ -120,8 +118,6 @@ class OperatorTraits:
     user_code: bool = False
     reads_global: bool = False
     sends_old: bool = False
-    reads_new: bool = False
-    offers_new: bool = False
     changes_key: bool = False
     changes_value: bool = False
 

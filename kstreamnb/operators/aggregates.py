@@ -24,14 +24,13 @@ from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
 
 
 class Fold(NamedTuple):
-    """The function that folds, whether a child reads only new values of changes, and whether old ones are sent.
+    """The function that folds, and whether old values are sent.
 
     ``wire`` is the serde with which the result is written before the store gets it; None if the store writes it.
     """
 
     initializer: Initializer | None
     aggregator: Adder
-    new_only: bool
     send_old: bool
     wire: Serde | None = None
 
@@ -156,18 +155,17 @@ else:
 
 def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fold: Fold) -> Block:
     """Return these lines as a block, with the objects that they use."""
-    if not fold.new_only:
-        lines.append(f"value = {{make}}({{Change}}, (value, {'old' if fold.send_old else None}, True))")
     rows, watched = store.in_place() or ({}, [None])
     objects = {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer, **objects}
-    objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
+    objects = {"add": fold.aggregator, **objects}
     if fold.wire is not None:
         objects = {"plain": fold.wire.plain, "encode": encoder(fold.wire), **objects}
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    wire = fold.wire if fold.new_only else None
-    counts = fold.new_only and fold.counts
-    return Block(text, {"value", "timestamp"}, used, counts=counts, ignores_value=fold.counts, wire=wire)
+    old = "old" if fold.send_old else "None"
+    return Block(
+        text, {"value", "timestamp"}, used, old=old, counts=fold.counts, ignores_value=fold.counts, wire=fold.wire
+    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ class StreamAggregate(Operator):
     @property
     def traits(self) -> OperatorTraits:
         """Folds records into its rows."""
-        return OperatorTraits("fold", self.store, sends_old=True, offers_new=True)
+        return OperatorTraits("fold", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -213,10 +211,10 @@ class StreamAggregate(Operator):
 
         return process
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
+    def fuse(self, context: BindContext) -> Block | None:
         """Return the same as lines of a fused chain, on a simple store."""
         store = context.store(self.store)
-        fold = Fold(self.initializer, self.aggregator, new_only, self.send_old)
+        fold = Fold(self.initializer, self.aggregator, self.send_old)
         return fold_by_key(context, store, _written(context, store, fold)) if is_simple(store) else None
 
 
@@ -259,7 +257,7 @@ class WindowAggregate(WindowedFold):
 
         return fold
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
+    def fuse(self, context: BindContext) -> Block | None:
         """Return the same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
         store, windows = context.store(self.store), self.windows
         if self.emit_on_close or not is_simple(store):
@@ -269,7 +267,7 @@ class WindowAggregate(WindowedFold):
         size, grace = windows.size_ms, windows.grace_ms
         if (store.spec.retention_ms or 0) < size + grace:
             return None
-        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only, self.send_old)
+        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, self.send_old)
         return fold_by_window(context, store, _written(context, store, fold), size=size, grace=grace, late=late)
 
 

@@ -92,9 +92,8 @@ class WindowedFold(Operator):
     def traits(self) -> OperatorTraits:
         """Folds records into rows of windows."""
         windows: AggregationWindows = self.windows
-        return OperatorTraits(
-            self.row_use, self.store, windows=windows, emit_on_close=self.emit_on_close, sends_old=True, offers_new=True
-        )
+        emit = self.emit_on_close
+        return OperatorTraits(self.row_use, self.store, windows=windows, emit_on_close=emit, sends_old=True)
 
     @property
     def waits(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Any
 from kstreamnb.core.block import Block
 from kstreamnb.core.operator import BindContext, Forward, Operator, Process, Stateless
 from kstreamnb.core.record import Headers
+from kstreamnb.core.signatures import ignores_value
 from kstreamnb.core.traits import Condition, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import ProcessingError
 
@@ -32,7 +33,8 @@ class Filter(Stateless):
     def block(self) -> Block:
         """Skip records that fail the test."""
         unless = "" if self.negate else "not "
-        return Block(f"if {unless}{{predicate}}(key, value): {{skip}}", objects={"predicate": self.predicate})
+        line, ignores = f"if {unless}{{predicate}}(key, value): {{skip}}", ignores_value(self.predicate)
+        return Block(line, objects={"predicate": self.predicate}, ignores_value=ignores)
 
 
 def check_pair(method: str, pair: object) -> None:
@@ -108,7 +110,8 @@ class SelectKey(Stateless):
 
     def block(self) -> Block:
         """Replace the key."""
-        return Block("key = {mapper}(key, value)", {"key"}, {"mapper": self.mapper})
+        ignores = ignores_value(self.mapper)
+        return Block("key = {mapper}(key, value)", {"key"}, {"mapper": self.mapper}, ignores_value=ignores)
 
 
 @dataclass(frozen=True)
@@ -278,7 +281,7 @@ class RepartitionFilter(Stateless):
 
     def block(self) -> Block:
         """Skip records without a key."""
-        return Block("if key is None: {skip}")
+        return Block("if key is None: {skip}", ignores_value=True)
 
 
 @dataclass(frozen=True)
@@ -289,8 +292,6 @@ class TableToStream(Stateless):
     Source: Kafka Streams `KTable#toStream`.
     """
 
-    traits = OperatorTraits("none", reads_new=True)
-
     def block(self) -> Block:
-        """Replace a change by its new value."""
-        return Block("value = value[0]", {"value"})
+        """Replace a change by its new value, which may be there already."""
+        return Block("value = value[0]", {"value"}, of_parts="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
@@ -84,11 +84,10 @@ class PendingStore(Protocol):
 class SuppressStore(Protocol):
     """Changes that a suppression holds back."""
 
-    def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata]:
-        """Return key, new, old, timestamp, headers and metadata of the change that leaves first."""
-
-    def drop_first(self) -> None:
-        """Remove the change that leaves first."""
+    def release(
+        self, time: int, *is_full: Callable[[], bool]
+    ) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
+        """Yield key, new, old, timestamp, headers and metadata of each change up to a time (ms), then remove it."""
 
     def count(self) -> int:
         """Return the number of changes."""

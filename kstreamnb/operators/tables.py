@@ -15,6 +15,7 @@ from kstreamnb.core.block import Block
 from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView, bound
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, OperatorTraits
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.store_protocols import RowStore, SuppressStore
@@ -223,72 +224,68 @@ class Suppress(Operator):
         """Build the closure of one task."""
         return bound(self._block(context, forward), forward)
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+    def fuse(self, context: BindContext) -> Block:
         """Return the same lines for a generated function."""
         return self._block(context, context.forward_to(None))
 
     def _block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
-        least, most, is_due = -store.values.small, store.values.small, store.is_due
+        least, most = -store.values.small, store.values.small
         bounded = self.max_records is not None or self.max_bytes is not None
-        emit_first = self._bind_emit(context, store, forward)
+        emit = self._bind_emit(context, store, forward)
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
-new, old = value[0], value[1]
 row = {{find}}(key)
 if row is None or {{watched}}[0]:
- {{put}}({at}, key, new, old, timestamp, headers, {{metadata}}())
+ {{put}}({at}, key, new, old, timestamp, headers, {{position}})
 else:
  if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
   new, old = {{encode}}(new), {{encode}}(old)
- {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{metadata}}()
+ {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{position}}
 if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
-
-        def emit(due_ms: int) -> None:
-            while is_due(due_ms):
-                emit_first()
-
         objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
         objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "heap": store.heap}
         objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
         if bounded:
             lines += "\n{enforce}()"
-            objects["enforce"] = self._bind_enforce(context, store, emit_first)
-        return Block(lines, objects=objects, ends=True)
+            objects["enforce"] = self._bind_enforce(context, store, emit)
+        parts = "new, old = value, {old}\n" + lines
+        return Block("new, old = value[0], value[1]\n" + lines, of_parts=parts, objects=objects, ends=True)
 
-    def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[[], None]:
-        """Return the function that forwards the first change as the record it was; until then it counts as buffered."""
-        first, drop_first, resume, drop_tombstones = store.first, store.drop_first, context.resume, self.drop_tombstones
+    def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[..., None]:
+        """Return the function that forwards changes as the records they were; until then each counts as buffered."""
+        release, resume, drop_tombstones, make = store.release, context.resume, self.drop_tombstones, tuple.__new__
 
-        def emit_first() -> None:
-            key, new, old, timestamp, headers, metadata = first()
-            if new is not None or not drop_tombstones:
-                previous = resume(metadata)
-                forward(key, Change(new, old), timestamp, headers)
-                resume(previous)
-            drop_first()
+        def emit(due_ms: int, *is_full: Callable[[], bool]) -> None:
+            for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
+                if new is not None or not drop_tombstones:
+                    previous = resume(metadata)
+                    forward(key, make(Change, (new, old, True)), timestamp, headers)
+                    resume(previous)
 
-        return emit_first
+        return emit
 
     def _bind_enforce(
-        self, context: BindContext, store: SuppressStore, emit_first: Callable[[], None]
+        self, context: BindContext, store: SuppressStore, emit: Callable[..., None]
     ) -> Callable[[], None]:
         """Emit early or fail when the buffer exceeds its limits."""
         count, size_bytes, emit_early, node = store.count, store.size_bytes, self.emit_early, context.node
         most = _NO_LIMIT if self.max_records is None else self.max_records
         most_bytes = _NO_LIMIT if self.max_bytes is None else self.max_bytes
 
+        def is_full() -> bool:
+            return count() > most or size_bytes() > most_bytes
+
         def enforce() -> None:
-            while count() > most or size_bytes() > most_bytes:
-                if not emit_early:
-                    numbers = f"[{count()}/{most}] records and [{size_bytes()}/{most_bytes}] bytes."
-                    detail = f"{count()} of at most {most} records, {size_bytes()} of at most {most_bytes} bytes"
-                    hint = "allow more records, or let the buffer emit early when it is full"
-                    java = f"{node} buffer exceeded its max capacity. Currently {numbers}"
-                    raise ProcessingError(f'the buffer of "{node}" is full', detail=detail, hint=hint, java=java)
-                if not count():  # a negative limit allows no buffering
-                    return
-                emit_first()
+            if not is_full():
+                return
+            if not emit_early:
+                numbers = f"[{count()}/{most}] records and [{size_bytes()}/{most_bytes}] bytes."
+                detail = f"{count()} of at most {most} records, {size_bytes()} of at most {most_bytes} bytes"
+                hint = "allow more records, or let the buffer emit early when it is full"
+                java = f"{node} buffer exceeded its max capacity. Currently {numbers}"
+                raise ProcessingError(f'the buffer of "{node}" is full', detail=detail, hint=hint, java=java)
+            emit(MAX_TIME_MS, is_full)
 
         return enforce

@@ -16,7 +16,6 @@ from kstreamnb.topology.topology import Topology
 R = TypeVar("R")
 Note = Callable[[Hashable], None]
 _Buffered: TypeAlias = tuple[Any, ...]  # each buffer has its own fields
-_Entries: TypeAlias = Callable[[], Iterable[_Buffered]]
 
 OWN_ROWS = ("replace", "fold", "fold by time")
 """Uses of rows for which writes tell everything."""
@@ -39,9 +38,16 @@ def watch_reads(store: Store, note: Note) -> None:
     for name in ("_rows", "_starts"):
         if hasattr(kind, name):
             setattr(store, name, _noting_rows(getattr(store, name), note))
-    for name, watch in (("first", _first), ("entries", _entries), ("evict", _evict)):
+    entries: dict[str, Callable[[_Buffered], Hashable]] = {
+        "release": lambda change: encode(change[0]),
+        "entries": lambda entry: (entry[0], int(entry[1]), encode(entry[2])),
+        "evict": lambda entry: next(
+            key for key in store.raw if key is not None and key[:2] == (entry[0], encode(entry[1]))
+        ),
+    }
+    for name, buffered in entries.items():
         if hasattr(kind, name):
-            setattr(store, name, watch(store, getattr(store, name), note))
+            setattr(store, name, _noting_each(getattr(store, name), note, buffered))
 
 
 _LOOKUPS: dict[str, Callable[..., Hashable]] = {
@@ -80,33 +86,14 @@ def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> 
         yield row
 
 
-def _first(store: Store, first: Callable[[], _Buffered], note: Note) -> Callable[[], _Buffered]:
-    def noted() -> _Buffered:
-        result = first()
-        note(store.keys.encode(result[0]))
-        return result
+def _noting_each(
+    entries: Callable[..., Iterable[_Buffered]], note: Note, raw_key_of: Callable[[_Buffered], Hashable]
+) -> Callable[..., Iterable[_Buffered]]:
+    """Note each entry of a buffer when it is yielded."""
 
-    return noted
-
-
-def _entries(store: Store, entries: _Entries, note: Note) -> _Entries:
-    def noted() -> Iterator[_Buffered]:
-        for entry in entries():
-            note((entry[0], int(entry[1]), store.keys.encode(entry[2])))
-            yield entry
-
-    return noted
-
-
-def _evict(store: Store, evict: _Entries, note: Note) -> _Entries:
-    def noted() -> Iterator[_Buffered]:
-        buffered = list(store.raw)
-        for entry in evict():
-            raw_key = next(
-                key for key in buffered if key is not None and key[:2] == (entry[0], store.keys.encode(entry[1]))
-            )
-            buffered.remove(raw_key)
-            note(raw_key)
+    def noted(*due: Any) -> Iterator[_Buffered]:
+        for entry in entries(*due):
+            note(raw_key_of(entry))
             yield entry
 
     return noted

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ProcessingError
-from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
+from kstreamnb.state.codec import LoggedBytes, Origin, context_bytes, context_size, optional_bytes, value_codec
 from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
@@ -18,8 +17,8 @@ _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)
 
 
-BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, RecordMetadata | None]
-"""``(time, new, old, prior, timestamp, headers, metadata)``; values in wire form, times in ms."""
+BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, Origin | None]
+"""``(time, new, old, prior, timestamp, headers, position)``; values in wire form, times in ms."""
 
 JoinKey: TypeAlias = tuple[int, Hashable, int]
 """``(timestamp, wire key, sequence)``."""
@@ -34,7 +33,7 @@ PendingKey: TypeAlias = tuple[int, int, Hashable]
 class SuppressBuffer(Store[Hashable, BufferedChange]):
     """One change for each key, in the position of the first change that was buffered for the key.
 
-    ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, metadata)``. ``prior`` is the value
+    ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, position)``. ``prior`` is the value
     before the first buffered change. Changes are emitted by time and key bytes. The changelog is written when the store
     is flushed, one record for each added or removed key, with the time of the record that changed it last.
     """
@@ -46,38 +45,32 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         self._size_bytes: int | None = None
 
     def put(
-        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, metadata: RecordMetadata
+        self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Origin
     ) -> None:
         """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
         raw_key, wire = self.keys.encode(key), self.values.encode(old)
         known = self.raw.get(raw_key)
         at, prior = (at, wire) if known is None else (known[0], known[3])
-        self.write(raw_key, (at, self.values.encode(new), wire, prior, timestamp, headers, metadata))
+        self.write(raw_key, (at, self.values.encode(new), wire, prior, timestamp, headers, position))
 
-    def is_due(self, time: int) -> bool:
-        """Return whether a buffered change is not after a time (ms)."""
-        heap, raw = self.heap, self.raw
-        while heap and heap[0][0] <= time:
-            row = raw.get(heap[0][2])
-            if row is not None and row[0] == heap[0][0]:
-                return True
-            heappop(heap)
-        return False
-
-    def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
-        """Return the first change by (time, key bytes) without removing it: key, new, old, timestamp, headers,
-        metadata.
+    def release(
+        self, time: int, is_full: Callable[[], bool] = lambda: True
+    ) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
+        """Yield changes up to a time (ms), by time and key bytes, as long as the buffer ``is_full``: key, new, old,
+        timestamp, headers and metadata of each. Each one is removed when the next is asked for, so it stays if the
+        caller fails.
         """
-        if not self.is_due(MAX_TIME_MS):
-            raise IndexError(f'buffer "{self.name}" is empty')
-        raw_key = self.heap[0][2]
-        _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]
-        decode = self.values.decode
-        return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
-
-    def drop_first(self) -> None:
-        """Remove the change that `first` has returned."""
-        self.write(heappop(self.heap)[2], None)
+        heap, raw, decode_key, decode, make = self.heap, self.raw, self.keys.decode, self.values.decode, tuple.__new__
+        while heap and heap[0][0] <= time and is_full():
+            at, _, raw_key = heap[0]
+            row = raw.get(raw_key)
+            if row is None or row[0] != at:  # it has left, and perhaps come back
+                heappop(heap)
+                continue
+            _, new, old, _, timestamp, headers, position = row
+            metadata = None if position is None else make(RecordMetadata, position)
+            yield decode_key(raw_key), decode(new), decode(old), timestamp, headers, metadata
+            self.write(raw_key, None)
 
     def count(self) -> int:
         """Number of buffered changes."""
@@ -105,7 +98,9 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """Change one row and note it; None deletes."""
         if self._changes is not None:
             self._dirty[raw_key] = self.context.timestamp()
-        self._update(raw_key, row)
+        if self._journal is not None:
+            self._note(raw_key, self.raw.get(raw_key), row)
+        self.apply(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sized
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
-from kstreamnb.core.serde import Serde, SerdeAround
+from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 
 SMALL = 1 << 29
 """Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
+
+Origin: TypeAlias = tuple[str | None, int, int]
+"""Topic, partition and offset of a record, as `RecordMetadata` or not."""
 
 _ENCODED = frozenset({SerializedValue, CopiedValue})
 _MOST_COPIES = 20_000
@@ -143,25 +147,29 @@ def key_codec(serde: Serde) -> KeyCodec:
     """Return the functions of a key serde."""
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
-    text = str if str in plain else None
+    text, windowed = str if str in plain else None, serde.plain & {Windowed}
+    size = getattr(serde, "size_ms", None)
+    quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
 
-    def encode(key: object) -> Hashable:
+    def encode(key: Any) -> Any:
         if type(key) is str and text is str and key.isascii():
+            return key
+        if type(key) in quick and key[1] + size == key[2] <= MAX_TIME_MS and type(key[0]) is str and key[0].isascii():
             return key
         if type(key) in plain and serde.keeps(key):
             return key
         if key is None:
             raise StateError("the key of a store must not be None", java="key cannot be null")
-        if type(key) is Windowed and type(key.key) in plain and Windowed in serde.plain and serde.keeps(key):
+        if type(key) in windowed and type(key.key) in plain and serde.keeps(key):
             return key
         data = serde.serialize(key) or b""
         kept = serde.deserialize(data)
         return kept if type(kept) in plain and serde.keeps(kept) else SerializedValue(data)
 
-    writes = direct and type(serde).serialize is Serde.serialize
+    kept_types = plain | windowed if direct and type(serde).serialize is Serde.serialize else ()
 
     def to_bytes(key: Hashable) -> bytes:
-        if writes and type(key) in plain:
+        if type(key) in kept_types:
             return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
 
@@ -194,7 +202,7 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
     return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
 
 
-def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:
+def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:
     """Return timestamp, offset, topic, partition and headers of a record."""
     topic, partition, offset = metadata or (None, -1, -1)
     name = (topic or "").encode()
@@ -204,7 +212,7 @@ def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | N
     return b"".join(parts)
 
 
-def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
+def context_size(headers: Headers, metadata: Origin | None) -> int:
     """Return the size of a record's context in a buffer or cache of limited size, in bytes."""
     topic = metadata[0] if metadata is not None else None
     return 20 + len(topic or "") + sum(len(header) + len(value or b"") for header, value in headers)

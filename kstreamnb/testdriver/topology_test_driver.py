@@ -218,11 +218,11 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             ProcessingError: a node failed; the records before it have been processed.
         """
         self._refuse_closed()
-        records = _topic_records(records)
+        records, times = _topic_records(records)
         self._done.append(lambda driver: driver.pipe(records))
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
-        feed(self.router, self.tasks, topics, records)
+        feed(self.router, self.tasks, topics, records, times=times)
         self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
@@ -520,8 +520,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         return opened
 
 
-def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
-    """Return records to pipe; raise ConfigError if something else is among them."""
+def _topic_records(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], list[int]]:
+    """Return records to pipe, and their times; raise ConfigError if something else is among them."""
     try:
         every = list(records)
     except TypeError:
@@ -531,5 +531,6 @@ def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
             raise ConfigError(f'expected records of topics, got type "{kind.__name__}" among them', hint=_RECORDS)
     times = [record[3] for record in every]
     if set(map(type, times)) - {int} or max(times, default=0) > MAX_TIME_MS:
-        return [each._replace(timestamp=time_ms(each[3], f"time of record {at}")) for at, each in enumerate(every)]
-    return every
+        times = [time_ms(time, f"time of record {at}") for at, time in enumerate(times)]
+        every = [record._replace(timestamp=time) for record, time in zip(every, times, strict=True)]
+    return every, times

@@ -35,7 +35,7 @@ KAFKA_CASES = ("session count", "sliding count", "suppressed count", "stream-str
 ISOLATED = "keyed count, isolated JSON values"
 REGROUPED = "regrouped count, isolated JSON values"
 PARTITIONED = "filter and map, 4 partitions"
-ALONE = (ISOLATED, REGROUPED, PARTITIONED, "keyed count, every hop seen")
+ALONE = (ISOLATED, REGROUPED, PARTITIONED, "keyed count, every hop seen", "keyed count, 4 partitions")
 PYTHON_CASES = (*KAFKA_CASES, "filter and map", "keyed count", REGROUPED, PARTITIONED)
 """Cases that `peer_python` has, too."""
 KAFKA_AIM = 5.0
@@ -163,6 +163,7 @@ PREPARE: dict[str, Callable[[], Callable[[], int]]] = {
     **{case: lambda case=case: _prepared(case) for case in (*CASES, *KAFKA_CASES, *ALONE[:2])},  # type: ignore[misc]
     ALONE[2]: lambda: _prepared("filter and map", partitions=4),
     ALONE[3]: _seen,
+    ALONE[4]: lambda: _prepared("keyed count", partitions=4),
 }
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
+from kstreamnb.runtime.codegen.function_builder import OWN_NAMES, FunctionBuilder
+from kstreamnb.runtime.codegen.serde_lines import add_reading
 
 EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
-Loop: TypeAlias = Callable[[Iterator[Any] | None, int], Any]
-"""``loop(iterator, stream time) -> stream time``; of interleaved records ``loop(None, stream time)``, a generator."""
+Loop: TypeAlias = Callable[..., Any]
+"""``loop(iterator, stream time)``, ``loop(None, stream time)`` or ``loop(iterator, numbers, find, offsets)``."""
+
+Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
+"""How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
@@ -35,8 +38,7 @@ def record_loop(
     punctuate: Callable[[int], object],
     end_lines: EndLines | None,
     first: list[int] | None,
-    *,
-    sent: bool,
+    feeding: Feeding,
 ) -> FunctionBuilder:
     """Begin a loop over records; the caller appends the processing of each.
 
@@ -49,9 +51,11 @@ def record_loop(
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
-        sent: whether the loop is a generator to which records are sent one by one, in turn with other partitions.
+        feeding: how it gets its records. A shared loop also gets the numbers of partitions by text key, the function
+            that finds other numbers, and a list with the next offset of each partition, which it counts on.
     """
-    head = ["def loop(records, now):"]
+    sent, shared = feeding == "sent", feeding == "shared"
+    head = ["def loop(records, numbers, find, offsets):" if shared else "def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
     head.append(" while True:" if sent else f" for {shape} in records:")
@@ -64,19 +68,21 @@ def record_loop(
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
     if sent:
-        lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have advanced it
+        lines.append(f"{shape} = yield")
+    if shared:
+        lines.append("number = numbers[key] if type(key) is str and partition < 0 else find(partition, key)")
+        lines += ["offsets[number] += 1", OWN_NAMES]
+    if feeding != "iterated":
+        lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
-    if shape == TOPIC_RECORDS and not sent:
+    if shape == TOPIC_RECORDS and feeding == "iterated":
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
     lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
-    expression = copy_expression if shape == TOPIC_RECORDS else read_expression
-    for name, serde in zip(("key", "value"), serdes, strict=True):
-        lines.append(f"{name} = {expression(builder, serde, name)}")
     for line in lines:
         builder.add(source, line)
-    builder.facts.key_serde = serdes[0] if expression is copy_expression else None
+    add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS)
     return builder
 
 

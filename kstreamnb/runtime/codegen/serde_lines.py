@@ -11,9 +11,27 @@ from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 _COUNT_BYTES = 8
 
 
-def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
+def add_reading(builder: FunctionBuilder, source: str, serdes: tuple[Serde, Serde], *, given: bool = False) -> None:
+    """Append the lines that take key and value from a record, which the user has given, or in wire form.
+
+    A dict of JSON is not copied yet: that needs a reader that does not ignore it.
+    """
+    for name, serde in zip(("key", "value"), serdes, strict=True):
+        builder.add(source, f"{name} = {(_copied if given else _read)(builder, serde, name)}")
+    builder.facts.key_serde = serdes[0] if given else None
+    builder.facts.lent = serdes[1] if isinstance(serdes[1], JsonSerde) else None
+
+
+def _flat(serde: Serde, name: str, test: str) -> str:
+    """Return the beginning of an expression for a dict of JSON that passes a test; empty for other serdes."""
+    if not isinstance(serde, JsonSerde):
+        return ""
+    return f"value if (flat := {test}) else " if name == "value" else f"{name}.copy() if {test} else "
+
+
+def _read(builder: FunctionBuilder, serde: Serde, name: str) -> str:
     """Return an expression for the value of a name that may hold bytes, or a copy."""
-    copied = f"{name}.copy() if type({name}) is {CopiedValue.__name__} else " if isinstance(serde, JsonSerde) else ""
+    copied = _flat(serde, name, f"type({name}) is {CopiedValue.__name__}")
     read = builder.name(decoder(serde), f"read_{name}")
     return f"{copied}{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
 
@@ -21,19 +39,24 @@ def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
 def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
     """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
     write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
-    written = _unless_kept(builder, serde, name, f"{write}({name})")
+    lent = ""
+    if name == "value" and builder.facts.lent == serde and in_process:
+        lent = f"(value if type(value) is {CopiedValue.__name__} else {CopiedValue.__name__}(value)) if flat else "
+    elif name == "value":
+        builder.own_value()
+    written = _unless_kept(builder, serde, name, f"{lent}{write}({name})")
     if name == "value" and builder.facts.wire == serde and not in_process:
         return f"wire if type(wire) is {SerializedValue.__name__} else {written}"
     return written
 
 
-def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
+def _copied(builder: FunctionBuilder, serde: Serde, name: str) -> str:
     """Return an expression for the value of a name after a round trip through a topic."""
     write, read, is_json = encoder(serde), decoder(serde), isinstance(serde, JsonSerde)
     copy = builder.name(serde.is_flat if is_json else serde.copy_value, f"{'flat' if is_json else 'copy'}_{name}")
-    copied = f"{name}.copy() if {copy}({name}) else" if is_json else f"{copy}({name}) or"
+    copied = _flat(serde, name, f"{copy}({name})") or f"{copy}({name}) or "
     pass_on = builder.name(lambda value: read(write(value)), f"pass_{name}")
-    return _unless_kept(builder, serde, name, f"{copied} {pass_on}({name})")
+    return _unless_kept(builder, serde, name, f"{copied}{pass_on}({name})")
 
 
 def _unless_kept(builder: FunctionBuilder, serde: Serde, name: str, convert: str) -> str:

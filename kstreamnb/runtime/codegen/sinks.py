@@ -44,6 +44,8 @@ def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
 def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None:
     """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = context.plan, context.plan.serdes(sink)
+    if sink.partitioner is not None:
+        builder.own_value()
     key = write_expression(builder, key_serde, "key", in_process=False)
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
@@ -61,8 +63,12 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     if plan.count(topic) > 1 and not each:
         partition = "partition"
         partition_of = key_partitioner(key_serde, plan.count(topic))
-        find, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")
-        builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {find}(key)")
+        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic):
+            found = "number if partition < 0 else find(-1, key)"
+        else:
+            known = builder.name(ByText(partition_of), "known")
+            found = f"{known}[key] if type(key) is str else {builder.name(partition_of, 'partition_of')}(key)"
+        builder.add(sink.name, f"partition = {found}")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{each}{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

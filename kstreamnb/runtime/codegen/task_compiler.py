@@ -20,8 +20,8 @@ from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, Hand
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
-from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Loop, record_loop
-from kstreamnb.runtime.codegen.serde_lines import read_expression
+from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Feeding, record_loop
+from kstreamnb.runtime.codegen.serde_lines import add_reading
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
 from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import TaskContext
@@ -55,8 +55,7 @@ class TaskCompiler:
         """Return the function that takes a record of a source, serialized or decoded, through all nodes below."""
         builder = FunctionBuilder(source)
         if not decoded:
-            for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
-                builder.add(source, f"{name} = {read_expression(builder, serde, name)}")
+            add_reading(builder, source, self._serdes(source))
         recorder, record, task = self._context.recorder, self._context.record_context, self._context.plan.task_id
         if recorder is not None:
             keep = recorder.keep
@@ -76,19 +75,26 @@ class TaskCompiler:
         marks: list[int] | None,
         end_lines: EndLines | None,
         first: list[int],
-        *,
-        sent: bool,
-    ) -> Loop:
+        feeding: Feeding,
+    ) -> FunctionBuilder:
         """Return the loop that takes records of a shape from a queue through all nodes below its source."""
         context, source = self._context, queue.source
         punctuates = any(isinstance(node, ProcessorNode) and node.traits.user_code for node in self._nodes.values())
         clocks = context.stream_time, context.stream_schedules.due if punctuates else None
         serdes, recorder = self._serdes(source), context.recorder
-        counts = first if recorder is not None and shape != WIRE_RECORDS else None
-        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, sent=sent)
+        holds = any(isinstance(node, ProcessorNode) and node.traits.buffer for node in self._nodes.values())
+        shared = feeding == "shared"
+        counts = first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
+        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, feeding)
+        if shared:
+            builder.facts.counted = context.plan.count(queue.topic)
+        if holds:
+            place = "number, offsets[number] - 1" if shared else f"{queue.partition}, offset"
+            builder.position = f"({queue.topic!r}, {place})"
         if marks is not None:
             builder.add(source, f"{builder.name(marks.append, 'mark')}(len({builder.name(context.out, 'out')}))")
         if recorder is not None:
+            builder.own_value()
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)
@@ -96,7 +102,7 @@ class TaskCompiler:
             for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
         builder.end("return now")
-        return builder.compile(self._locations)
+        return builder
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
         node: Any = self._nodes[source]
@@ -112,9 +118,10 @@ class TaskCompiler:
                 return builder.compile(self._locations)
             return self._wrap(name, self._locations.name(bind_sink(node, self._context), name))
         assert isinstance(node, ProcessorNode)
-        if self._block(name) is not None:
+        if (block := self._block(name)) is not None:
             builder = FunctionBuilder(name)
-            return self._continue(builder, self._append(builder, name)).compile(self._locations)
+            builder.add_block(name, block)
+            return self._continue(builder, None if block.ends else name).compile(self._locations)
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
@@ -141,7 +148,10 @@ class TaskCompiler:
             if isinstance(node, Sink):
                 add_sink(builder, node, self._context)
                 return builder
-            name = self._append(builder, last)
+            block = self._block(last)
+            assert block is not None
+            builder.add_block(last, block)
+            name = None if block.ends else last
         return builder
 
     def _call(self, builder: FunctionBuilder, name: str, child: str) -> None:
@@ -151,16 +161,8 @@ class TaskCompiler:
 
     def _note_hop(self, builder: FunctionBuilder, name: str, child: str) -> None:
         if self._context.recorder is not None:
+            builder.join_parts(name)
             add_forwarded(builder, self._context.recorder, self._context.plan.task_id, name, child)
-
-    def _append(self, builder: FunctionBuilder, name: str) -> str | None:
-        """Append a node's own lines; return the last node whose work they do, or None if they also forward."""
-        block, child = self._block(name), self._child_reading_new(name)
-        assert block is not None
-        builder.add_block(name, block)
-        if block.ends:
-            return None
-        return name if child is None or not self._nodes[name].traits.offers_new else child
 
     def _inlines(self, name: str) -> bool:
         """Return whether a node can be part of its parent's function."""
@@ -174,19 +176,11 @@ class TaskCompiler:
         node = self._nodes[name]
         if not isinstance(node, ProcessorNode) or not self._fuses or any(map(self._notes_record, node.stores)):
             return None
-        new_only = self._child_reading_new(name) is not None
         with self._starting(name):
-            return node.operator.fuse(self._node_context(name), new_only=new_only)
+            return node.operator.fuse(self._node_context(name))
 
     def _node_context(self, name: str) -> NodeContext:
         return NodeContext(self._context, name, self._children[name], partial(self._hop, name))
-
-    def _child_reading_new(self, name: str) -> str | None:
-        """Return a table node's only child if that is inlined and reads only the new value of each change."""
-        if self._context.recorder is not None or len(self._children[name]) != 1:
-            return None
-        (child,) = self._children[name]
-        return child if self._nodes[child].traits.reads_new and self._inlines(child) else None
 
     @contextmanager
     def _starting(self, name: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ from kstreamnb.runtime.codegen.error_location import (
 )
 from kstreamnb.runtime.codegen.event_lines import end_lines
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
+from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Feeding, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
@@ -45,7 +45,7 @@ class Executor:
         self.consumed = 0
         self._commits = commit_every_record
         self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
-        self._marks = list[int]()
+        self.marks = list[int]()
         self._first = [0]
 
     def bind(self) -> None:
@@ -53,11 +53,11 @@ class Executor:
         context = self.context
         for schedules in (context.stream_schedules, context.wall_schedules):
             schedules.forget()
-        self._locations = ErrorLocations()
+        self.locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._loops: dict[tuple[tuple[str, str, int], str, bool, bool], Loop] = {}
+        self.loops: dict[Hashable, Loop | None] = {}
         self._guard, recorder = guard_of(context), context.recorder
-        self._compiler = TaskCompiler(context, self._locations, self.nodes, self._guard)
+        self.compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
@@ -67,7 +67,7 @@ class Executor:
             frame: the innermost frame of the thread that runs the task.
         """
         current = self.context.record_context
-        node, topic = self._locations.at_work(frame) or current.source, current.topic
+        node, topic = self.locations.at_work(frame) or current.source, current.topic
         return node, "" if topic is None else f"{topic}-{current.partition}@{current.record()[0]}"
 
     def queue_of(self, topic: str, partition: int) -> RecordQueue:
@@ -86,7 +86,7 @@ class Executor:
         """
         if len(records) <= _FEW or not self.is_fast():
             return self.process_each(queue, iter(records), marks)
-        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self._marks
+        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self.marks
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
             batch = Batch(chunk, queue.topic, queue.partition, queue.source, None)
@@ -119,8 +119,22 @@ class Executor:
             self._run_loop(loop, batch, first)
         finally:
             if marks is not None:
-                marks += self._marks
-            self._marks.clear()
+                marks += self.marks
+            self.marks.clear()
+
+    @contextmanager
+    def in_turn(self, batch: Batch, partition: Partition, *, counts: bool = True) -> Iterator[None]:
+        """Process records of a partition in the block, in turn with others, and count them if it ``counts``."""
+        self.context.record_context.set_batch(batch)
+        try:
+            yield
+        except BaseException as error:
+            if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
+                raise
+            self._fail(error)
+        finally:
+            self.consumed += batch.taken(*partition) if counts else 0
+            self._end_records()
 
     @contextmanager
     def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
@@ -129,7 +143,6 @@ class Executor:
         ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
         context, queue, loop = self.context, self.queue_of(*partition), None
-        context.record_context.set_batch(batch)
         self._first[0] = first
 
         def send(record: Any) -> None:
@@ -138,19 +151,14 @@ class Executor:
             self.process_each(queue, queue.take(None, None))
 
         if queue.plain and self.is_fast():
-            loop = self._loop_of(queue, _shape(batch), sent=True)(None, context.stream_time[0])
+            loop = self._loop_of(queue, _shape(batch), feeding="sent")(None, context.stream_time[0])
             next(loop)
         try:
-            yield send if loop is None else loop.send
-        except BaseException as error:
-            if batch.position_of(batch.index())[:2] not in self._queues:  # another task has failed
-                raise
-            self._fail(error)
+            with self.in_turn(batch, partition, counts=loop is not None):
+                yield send if loop is None else loop.send
         finally:
             if loop is not None:
                 loop.close()
-                self.consumed += batch.taken(*partition)
-            self._end_records()
 
     def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""
@@ -206,7 +214,7 @@ class Executor:
 
         Functions for nodes are generated when the task is made, loops over records when a source first gets records.
         """
-        return self._locations.source()
+        return self.locations.source()
 
     def _open(self, topic: str, partition: int) -> RecordQueue:
         context = self.context
@@ -217,7 +225,7 @@ class Executor:
         queue = self._queues.get((shared, partition))
         if queue is None:
             careful = is_careful(source, context)
-            entry = self._compiler.entry(source.name, decoded=careful)
+            entry = self.compiler.entry(source.name, decoded=careful)
             queue = self._queues[shared, partition] = RecordQueue(
                 source.name, topic, partition, entry, context.record_context
             )
@@ -242,14 +250,13 @@ class Executor:
             self.consumed += batch.index() + 1
             self._end_records()
 
-    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, sent: bool = False) -> Loop:
-        source = queue.source, queue.topic, queue.partition
-        loop = self._loops.get((source, shape, marked, sent))
+    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, feeding: Feeding = "iterated") -> Loop:
+        key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
+        loop = self.loops.get(key)
         if loop is None:
-            marks = self._marks if marked else None
-            lines = None if self.context.recorder is None else self._end_lines
-            loop = self._compiler.loop(queue, shape, self.punctuate_until, marks, lines, self._first, sent=sent)
-            self._loops[source, shape, marked, sent] = loop
+            marks, lines = self.marks if marked else None, None if self.context.recorder is None else self._end_lines
+            builder = self.compiler.loop(queue, shape, self.punctuate_until, marks, lines, self._first, feeding)
+            loop = self.loops[key] = builder.compile(self.locations)
         return loop
 
     def _has_to_flush(self) -> bool:
@@ -286,11 +293,11 @@ class Executor:
                 if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
                     raise
                 if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
-                    raise punctuation_error(context, self._locations, schedule.node, error) from original(error)
+                    raise punctuation_error(context, self.locations, schedule.node, error) from original(error)
                 try:
                     guard(schedule.node, error, None, None, now_ms, ())
                 except HandledFailure as failure:
-                    raise punctuation_error(context, self._locations, schedule.node, failure) from error
+                    raise punctuation_error(context, self.locations, schedule.node, failure) from error
 
         try:
             return schedules.fire(now_ms, run)
@@ -312,7 +319,7 @@ class Executor:
             record_context = self.context.record_context
             position = str(record_context.topic), record_context.partition, *record_context.record()[:2]
             raise negative_timestamp(*position, node=record_context.source) from None
-        raise processing_error(self.context, self._locations, error, java) from original(error)
+        raise processing_error(self.context, self.locations, error, java) from original(error)
 
 
 def _shape(batch: Batch) -> str:

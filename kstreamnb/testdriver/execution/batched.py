@@ -5,30 +5,34 @@ before the next level runs, if they get their records in the order of record-by-
 record and depth), reading task, writing task and sequence. That requires levels such that no task feeds one of the same
 or an earlier level (`Router.levels`), and that no global store changes meanwhile.
 
-If one partition takes all records of a level, its task loops over them. Otherwise every partition is a coroutine that
-receives its next record, so rows and recorded events of a level come in processing order without sorting.
+If one partition takes all records of a level, its task loops over them. If input records of one topic come in the order
+of their times, the tasks of its partitions share a loop, which finds the partition of each record and takes the objects
+of its task. Otherwise every partition is a coroutine that receives its next record. Rows and recorded events
+of a level always come in processing order without sorting.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, count, groupby, islice, repeat
-from operator import call, itemgetter, length_hint, lt, sub
+from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
-from kstreamnb.core.record import RecordMetadata
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.testdriver.execution.input_batch import InputBatch, least_head_order
+from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey, least_head_order
 from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.shared_loop import shared_loop
 from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
+
+_MANY = 16  # records for each partition, of which one without any costs little
 
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
@@ -54,7 +58,9 @@ class _Arrivals(NamedTuple):
     writers: Callable[[], Iterable[int]]
 
     def present(self) -> Iterable[int]:
-        """Return the numbers of the partitions that have records."""
+        """Return the numbers of the partitions that have records, of all partitions if there are many records."""
+        if type(self.numbers) is NumbersByKey and len(self.records) > _MANY * len(self.partitions):
+            return range(len(self.partitions))
         return sorted(set(self.numbers)) if len(self.partitions) > 1 else (0,)
 
     def each(self) -> Iterable[int]:
@@ -85,6 +91,10 @@ class _Pass:
     def tasks(self) -> Sequence[int]:
         """The index of the task that reads each arrival."""
         return list(map(self.readers.__getitem__, self.arrivals.each()))
+
+    def writers(self, of: Iterable[int]) -> Iterable[int]:
+        """Return the index of the task that reads each of some arrivals, and writes the rows that they cause."""
+        return map(self.tasks.__getitem__, of)
 
     @cached_property
     def steps(self) -> list[int]:
@@ -230,9 +240,8 @@ class _BatchedRun:
                 moments = range(moments.start + 1, moments.stop + 1, moments.step)[: len(of)]
             else:
                 moments = [moments[at] + 1 for at in of]
-            self._feeds[level].append(
-                _Arrivals(chosen, partitions, numbers, moments, partial(map, passed.tasks.__getitem__, of))
-            )
+            writers = partial(passed.writers, of)
+            self._feeds[level].append(_Arrivals(chosen, partitions, numbers, moments, writers))
 
     def _converted(
         self,
@@ -279,6 +288,8 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         return
     with ExitStack() as stack:
         present = {number: partitions[number] for number in readers}
+        if _run_shared(batch, stack, marks):
+            return
         loops = ((n, readers[n].interleave(batch, part, batch.first[part])) for n, part in present.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
@@ -290,6 +301,29 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
             send(record)
 
 
+def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -> bool:
+    """Process the records of a topic in the loop that the tasks of its partitions share; return False without one."""
+    numbers, partitions, tasks = batch.arrivals.numbers, batch.arrivals.partitions, list(batch.readers.values())
+    if type(numbers) is not NumbersByKey or len(tasks) < len(partitions):
+        return False
+    if not all(map(Task.takes_records, tasks, *zip(*partitions, strict=True))):
+        return False
+    loop, seen = shared_loop(tasks, partitions[0][0], marked=marks is not None)
+    if loop is None:
+        return False
+    for task, each in zip(tasks, partitions, strict=True):
+        stack.enter_context(task.in_turn(batch, each))
+    offsets = list(batch.first.values())
+    try:
+        loop(batch.iterator, numbers.known, numbers.find, offsets)
+    finally:
+        batch.counts = dict(zip(partitions, map(sub, offsets, batch.first.values()), strict=True))
+        if marks is not None:
+            marks += seen
+        seen.clear()
+    return True
+
+
 class _LevelBatch(Batch):
     """The arrivals of a level; ``first`` holds the offset of the first record of each partition."""
 
@@ -299,9 +333,6 @@ class _LevelBatch(Batch):
         present = {number: arrivals.partitions[number] for number in readers}
         self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
         self._numbers = arrivals.numbers
-        if len(arrivals.partitions) == 1:  # suppressions ask for each record
-            last = first[arrivals.partitions[0]] + self.last
-            self.metadata = _bind_metadata(*arrivals.partitions[0], last, self.iterator)  # type: ignore[method-assign]
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken; correct only after the last one."""
@@ -310,11 +341,6 @@ class _LevelBatch(Batch):
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition, source node and offset of a record."""
         return *self._positions[self._numbers[index] if self._numbers else 0], self._offsets[index]
-
-    def metadata(self) -> RecordMetadata:
-        """Return topic, partition and offset of the record that was taken last."""
-        topic, partition, _ = self._positions[self._numbers[index := max(self.index(), 0)]]
-        return tuple.__new__(RecordMetadata, (topic, partition, self._offsets[index]))
 
     @cached_property
     def counts(self) -> Mapping[Partition, int]:
@@ -330,9 +356,3 @@ class _LevelBatch(Batch):
             return range(first := self.first[self.arrivals.partitions[0]], first + len(self.records))
         counters = [count(self.first[partition]) for partition in self.arrivals.partitions]
         return [next(counters[number]) for number in self.arrivals.each()]
-
-
-def _bind_metadata(topic: str, partition: int, last: int, iterator: Iterator[Any]) -> Callable[[], RecordMetadata]:
-    """Return a function that gives the metadata of the record taken last, of those up to the offset ``last``."""
-    make = tuple.__new__
-    return lambda: make(RecordMetadata, (topic, partition, last - length_hint(iterator)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import count, islice
 from operator import itemgetter, le, lt
 from typing import Any
@@ -42,14 +42,17 @@ class InputBatch:
         self.records, self.partitions, self.numbers, self._serialized = records, partitions, numbers, serialized
 
     @classmethod
-    def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
+    def unserialized(
+        cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord], times: Sequence[int] | None = None
+    ) -> InputBatch:
         """Assign a partition to each record and merge the partitions; serialize nothing yet."""
         routes = {topic: router.reader(topic) for topic in sorted(topics)}
         partitions = [(topic, number) for topic in routes for number in range(router.count(topic))]
         if len(partitions) == 1:
             return cls(routes, records, partitions, (), None)
+        times = [record[3] for record in records] if times is None else times
         numbers = _numbers(records, routes, partitions)
-        order = merge_order([record[3] for record in records], numbers)
+        order = merge_order(times, numbers)
         if order is not None:
             records, numbers = [records[at] for at in order], [numbers[at] for at in order]
         return cls(routes, records, partitions, numbers, None)
@@ -117,32 +120,58 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
     return merged
 
 
+class NumbersByKey(Sequence[int]):
+    """The index of each record's partition: the one it names, or if that is negative the one of its key.
+
+    They are computed when they are first read, and not at all if a loop finds them itself.
+
+    Attributes:
+        known: returns the index by text key.
+        find: returns it by partition and key.
+    """
+
+    def __init__(self, records: Sequence[TopicRecord], known: ByText[int], find: Callable[[int, object], int]) -> None:
+        self._records, self.known, self.find = records, known, find
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        known, find = self.known, self.find  # by index: fields of a named tuple by name would dominate this loop
+        return [
+            known[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
+            for record in self._records
+        ]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return NumbersByKey(self._records[at], self.known, self.find)
+        return self._numbers[at]
+
+
 def _numbers(
     records: Sequence[TopicRecord], routes: Mapping[str, TopicRoute], partitions: Sequence[Partition]
-) -> list[int]:
-    """Return the index of each record's partition: the one it names, or if that is negative the one of its key."""
-    finders = {
-        topic: _finder(route, [at for at, of in enumerate(partitions) if of[0] == topic])
-        for topic, route in routes.items()
-    }
-    known = {topic: ByText(partial(find, -1)) for topic, find in finders.items()}
-    # By index: looking up the fields of a named tuple by name would dominate these loops.
+) -> Sequence[int]:
+    """Return the index of each record's partition."""
+    finders = {topic: _finders(route, partitions) for topic, route in routes.items()}
     if len(routes) == 1:
-        (find,), (of_text,) = finders.values(), known.values()
-        return [
-            of_text[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
-            for record in records
-        ]
+        return NumbersByKey(records, *finders.popitem()[1])
     return [
-        known[record[0]][record[4]]
+        finders[record[0]][0][record[4]]
         if type(record[4]) is str and record[1] < 0
-        else finders[record[0]](record[1], record[4])
+        else finders[record[0]][1](record[1], record[4])
         for record in records
     ]
 
 
-def _finder(route: TopicRoute, numbers: Sequence[int]) -> Callable[[int, object], int]:
+def _finders(route: TopicRoute, partitions: Sequence[Partition]) -> tuple[ByText[int], Callable[[int, object], int]]:
+    """Return the index of a partition by text key, and the function that finds it by partition and key."""
     topic, (serde, _) = route.topic, route.serdes
+    numbers = [at for at, of in enumerate(partitions) if of[0] == topic]
     write, partition_of = encoder(serde), key_partitioner(serde, len(numbers))
 
     def find(partition: int, key: object) -> int:
@@ -155,4 +184,4 @@ def _finder(route: TopicRoute, numbers: Sequence[int]) -> Callable[[int, object]
             error.at(route.origin)
             raise
 
-    return find
+    return ByText(partial(find, -1)), find

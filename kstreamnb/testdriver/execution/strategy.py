@@ -30,6 +30,7 @@ def feed(
     records: Sequence[TopicRecord],
     key_serde: Serde | None = None,
     value_serde: Serde | None = None,
+    times: Sequence[int] | None = None,
 ) -> None:
     """Process records in the order of a merge of their partitions.
 
@@ -40,6 +41,7 @@ def feed(
         records: records of these topics; a negative partition stands for the one that the key chooses.
         key_serde: the serde of the given keys; None for the one with which each topic is read.
         value_serde: the same for values.
+        times: the times of the records, if known.
 
     Raises:
         EngineError: no source reads a topic, or a topic does not have a partition.
@@ -48,7 +50,7 @@ def feed(
     given, many = key_serde is None and value_serde is None, len(records) >= _FEW
     with collector_paused() if many else nullcontext():
         if given and router.levels is not None and many:
-            batch = InputBatch.unserialized(router, topics, records)
+            batch = InputBatch.unserialized(router, topics, records, times)
         else:
             batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
     process(router, tasks, batch)

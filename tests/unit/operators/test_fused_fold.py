@@ -20,7 +20,9 @@ from kstreamnb.core.traits import NO_TRAITS
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.aggregates import StreamAggregate, WindowAggregate
 from kstreamnb.operators.folding import count_up, zero
-from kstreamnb.operators.stateless import TableToStream
+from kstreamnb.operators.stateless import MapValues, TableToStream
+from kstreamnb.runtime.codegen.error_location import ErrorLocations
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from tests.unit.operators.fake_context import FakeContext
 
 WINDOWS = TimeWindows(10, 5)
@@ -45,11 +47,11 @@ def task(fold: Any, *, watched: bool) -> FakeContext:
 
 
 def function(block: Block | None, forward: Any) -> Callable[..., None]:
-    """A generated function with one block."""
+    """A generated function with one block, which forwards the change that the block leaves in parts."""
     assert block is not None
     text = "\n ".join(["def chain(key, value, timestamp, headers):", *block.render(str, "return")])
-    names: dict[str, Any] = {"forward": forward, **block.objects}
-    exec(f"{text}\n forward(key, value, timestamp, headers)", names)
+    names: dict[str, Any] = {"forward": forward, "Change": Change, **block.objects}
+    exec(f"{text}\n forward(key, Change(value, {block.old}), timestamp, headers)", names)
     chain: Callable[..., None] = names["chain"]
     return chain
 
@@ -66,7 +68,7 @@ def test_a_fused_fold_does_what_the_bound_one_does(fold: Any, watched: bool, fed
     """The same changes, rows, drops and journal entries."""
     bound, fused = task(fold, watched=watched), task(fold, watched=watched)
     process = bound.bind(fold)
-    chain = function(fold.fuse(fused, new_only=False), fused.bind(_PASS))
+    chain = function(fold.fuse(fused), fused.bind(_PASS))
     for record in fed:
         process(*record)
         chain(*record)
@@ -83,7 +85,7 @@ def test_keys_that_only_their_bytes_tell_apart_have_windows_of_their_own() -> No
         "rows", "timestamped_window", Serdes.json(), Serdes.long(), retention_ms=15, window_size_ms=10, logged=False
     )
     context = FakeContext(spec)
-    chain = function(fold.fuse(context, new_only=False), context.bind(_PASS))
+    chain = function(fold.fuse(context), context.bind(_PASS))
     for timestamp, key in enumerate([1, True, 1.0, ["a"], 1, ["a"]]):
         chain(key, 0, timestamp, ())
     found = [(repr(key.key), change.new) for key, change, *_ in context.forwarded]
@@ -104,15 +106,16 @@ _PASS = _Pass()
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
-    """A table that is only converted to a stream forwards plain values."""
-    assert TableToStream().traits.reads_new
-    values: list[Any] = []
-    for new_only in (False, True):
-        context = task(fold, watched=False)
-        chain = function(fold.fuse(context, new_only=new_only), lambda key, value, *_: values.append(value))
-        chain("a", 3, 5, ())
-    assert [Change(values[1]), values[1]] == values
+def test_no_change_is_made_if_only_its_new_value_is_read(fold: Any) -> None:
+    """A table that is only converted to a stream forwards plain values; any other reader gets the change."""
+    sources = []
+    for reader in (TableToStream().block(), MapValues(str).block()):
+        builder = FunctionBuilder("fold")
+        builder.add_block("fold", fold.fuse(task(fold, watched=False)))
+        builder.add_block("reader", reader)
+        builder.compile(locations := ErrorLocations())
+        sources.append(locations.source())
+    assert [False, True] == ["Change" in source for source in sources]
 
 
 @pytest.mark.parametrize(
@@ -125,4 +128,4 @@ def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
 )
 def test_what_needs_more_than_a_lookup_and_a_put_is_not_fused(fold: Any) -> None:
     """Final results, several windows, and a store that expires windows which still accept records."""
-    assert fold.fuse(task(fold, watched=False), new_only=True) is None
+    assert fold.fuse(task(fold, watched=False)) is None

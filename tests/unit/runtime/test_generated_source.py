@@ -144,17 +144,16 @@ def fold_blocks() -> list[tuple[str, Block]]:
     """Blocks of every kind of aggregate: counts, initialised folds and reducers, by key and by window."""
     blocks = []
     for initializer, aggregator in ((zero, count_up), (int, any_function), (None, any_function)):
-        for new_only in (False, True):
-            for fold in (
-                StreamAggregate("rows", initializer, aggregator),
-                WindowAggregate("rows", ks.TimeWindows(10, 5), initializer, aggregator),
-            ):
-                kind: Any = "timestamped_window" if isinstance(fold, WindowAggregate) else "timestamped_key_value"
-                spec = StoreSpec("rows", kind, value_serde=Serdes.long(), retention_ms=15, window_size_ms=10)
-                context: Any = FakeContext(spec)
-                block = fold.fuse(context, new_only=new_only)
-                assert block is not None
-                blocks.append((f"{type(fold).__name__} {getattr(aggregator, '__name__', '')} {new_only}", block))
+        for fold in (
+            StreamAggregate("rows", initializer, aggregator),
+            WindowAggregate("rows", ks.TimeWindows(10, 5), initializer, aggregator),
+        ):
+            kind: Any = "timestamped_window" if isinstance(fold, WindowAggregate) else "timestamped_key_value"
+            spec = StoreSpec("rows", kind, value_serde=Serdes.long(), retention_ms=15, window_size_ms=10)
+            context: Any = FakeContext(spec)
+            block = fold.fuse(context)
+            assert block is not None
+            blocks.append((f"{type(fold).__name__} {getattr(aggregator, '__name__', '')}", block))
     return blocks
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kstreamnb.core.record import RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.store import ChangelogBytes
 from tests.unit.state.stores_for_tests import StoreTask
 
@@ -114,7 +115,8 @@ def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
     ] == [entry[:2] for entry in entries(store)]
     assert {(("v", b"\x03"),)} == {headers for _, _, _, headers in store.changes}
     store.changes.clear()
-    store.drop_first()
+    leaving = store.release(MAX_TIME_MS)
+    assert ("a", "b") == (next(leaving)[0], next(leaving)[0])
     store.flush()
     assert [("61", None, 9)] == entries(store)
 
@@ -156,12 +158,13 @@ def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
     buffer.put(10, "b", {"n": 2}, {"n": 1}, 12, (), place)
     buffer.put(5, "a", "a1", "a0", 5, (), RecordMetadata(None, -1, -1))
     buffer.put(4, "gone", 1, None, 4, (), place)
-    buffer.drop_first()
+    leaving = buffer.release(MAX_TIME_MS)
+    assert ("gone", "a") == (next(leaving)[0], next(leaving)[0])
     again.restore_changelog(logged(buffer))
     assert [again.prior(key) for key in ("b", "a", "gone")] == [(True, None), (True, "a0"), (False, None)]
-    assert again.first()[:5] == ("a", "a1", "a0", 5, ())
-    again.drop_first()
-    assert again.first() == ("b", {"n": 2}, {"n": 1}, 12, (), place)
+    first, second = again.release(MAX_TIME_MS)
+    assert first[:5] == ("a", "a1", "a0", 5, ())
+    assert second == ("b", {"n": 2}, {"n": 1}, 12, (), place)
 
 
 def test_records_that_wait_for_a_table_come_back_from_the_changelog() -> None:

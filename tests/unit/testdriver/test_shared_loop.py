@@ -1,0 +1,86 @@
+"""The partitions of a topic share one loop if there are many records, with the results of single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.core.record import TopicRecord
+
+Build = Callable[[ks.KStream], ks.KStream | None]
+
+
+def doubled(stream: ks.KStream) -> ks.KStream:
+    """A function that changes the value in place."""
+    return stream.filter(lambda key, value: value["n"] % 3 > 0).map_values(lambda value: value.update(n=0) or value)
+
+
+def counted(stream: ks.KStream) -> ks.KStream:
+    """Counts by key."""
+    return stream.group_by_key().count().to_stream()
+
+
+def suppressed(stream: ks.KStream) -> ks.KStream:
+    """Counts of closed windows, and the origins of those that wait."""
+    windows = stream.group_by_key().windowed_by(ks.TimeWindows.of(size="40ms")).count()
+    return windows.suppress(ks.Suppressed.until_window_closes()).to_stream()
+
+
+def regrouped(stream: ks.KStream) -> ks.KStream:
+    """Counts by another key, in a second level."""
+    return stream.group_by(lambda key, _: key[-1]).count().to_stream()
+
+
+def failing(stream: ks.KStream) -> ks.KStream:
+    """A function that fails for a record in the middle."""
+    return stream.map_values(lambda value: 1 // (value["n"] - 150))
+
+
+RECORDS = [
+    TopicRecord("in", 2 if n % 10 == 9 else -1, -1, 1000 + n, f"k{n % 23}", {"n": n, "all": [n] * (n % 5 == 0)})
+    for n in range(300)
+]
+
+
+def run(build: Build, size: int) -> dict[str, Any]:
+    """Pipe records in parts of some size; return everything that follows from them."""
+    builder = ks.StreamsBuilder("app")
+    result = build(builder.stream("in"))
+    assert result is not None
+    result.to("out")
+    driver, error = ks.TopologyTestDriver(builder.build(), partitions=4, verify=False), ""
+    try:
+        for at in range(0, len(RECORDS), size):
+            driver.pipe(RECORDS[at : at + size])
+    except ks.errors.ProcessingError as failure:
+        error = str(failure)
+    return {
+        "error": error,
+        "out": driver.create_output_topic("out").read_records_to_list(),
+        "stores": [{name: store.snapshot() for name, store in task.stores.items()} for task in driver.tasks.order],
+        "offsets": {partition: offset for partition, offset in driver.tasks.offsets.items() if offset},
+        "metrics": driver.metrics(),
+    }
+
+
+@pytest.mark.parametrize("build", [doubled, counted, suppressed, regrouped, failing])
+def test_many_records_have_the_results_of_single_ones(build: Build) -> None:
+    """Outputs in order, rows with their origins, offsets and the error of a record that fails."""
+    before = [(record.key, dict(record.value)) for record in RECORDS]
+    single, many = run(build, 1), run(build, len(RECORDS))
+    assert bool(many["error"]) == (build is failing)
+    assert len(many["out"]) > 20
+    assert many == single
+    assert before == [(record.key, record.value) for record in RECORDS]
+
+
+def test_a_partition_that_does_not_exist_is_refused() -> None:
+    """The error names it, whichever loop finds it."""
+    builder = ks.StreamsBuilder("app")
+    builder.stream("in").to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions=2, verify=False)
+    with pytest.raises(ks.errors.EngineError, match='topic "in" has no partition 9'):
+        driver.pipe([TopicRecord("in", 9 if n == 250 else -1, -1, n, "k", n) for n in range(300)])
