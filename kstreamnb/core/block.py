@@ -18,7 +18,8 @@ class Block:
 
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), every other word by a name for the object that
-    ``objects`` holds under it. Nothing else may happen in the operator's closure than these lines and one forward to
+    ``objects`` holds under it. ``{copied}`` is a copy of the value for a store, if the source has checked the value and no
+    line has read it since, else None. Nothing else may happen in the operator's closure than these lines and one forward to
     all children, or none if ``ends``.
 
     Attributes:
@@ -47,11 +48,12 @@ class Block:
     ignores_value: bool = False
     ends: bool = False
 
-    def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
+    def render(self, name_of: Callable[[str], str], skip: str, copied: str = "None") -> list[str]:
         """Return the lines with names in place of words.
 
         Args:
             name_of: word to the name of its object in the generated function.
             skip: the statement that ends the work on a record.
+            copied: the expression for a copy of the value.
         """
-        return self.lines.format(skip=skip, **{word: name_of(word) for word in self.objects}).split("\n")
+        return self.lines.format(skip=skip, copied=copied, **{word: name_of(word) for word in self.objects}).split("\n")

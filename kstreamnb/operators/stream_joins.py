@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView, bound
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
@@ -50,14 +51,22 @@ class JoinWindow(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        put = context.store(self.store).put
+        return bound(self._block(context, forward), forward)
 
-        def keep(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            forward(key, value, timestamp, headers)
-            if key is not None:
-                put(key, value, timestamp)
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+        """Return the same lines for a generated function."""
+        return self._block(context, context.forward_to(None))
 
-        return keep
+    def _block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that put what the value is after the join: a joiner may have changed it."""
+        store = context.store(self.store)
+        keep, kept = "", "value"
+        if store.values.copies:
+            keep, kept = "row = {copied}\n", "row if row is not None and row == value else value"
+        lines = f"""\
+{keep}{{join}}(key, value, timestamp, headers)
+if key is not None: {{put}}(key, {kept}, timestamp)"""
+        return Block(lines, objects={"join": forward, "put": store.put}, ends=True)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state import InCache
+from kstreamnb.state.duplicates import SEQUENCE_BITS
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.state.window import SEQUENCE_BITS, WindowRows
+from kstreamnb.state.window import WindowRows
 
 
 class StoredRow(NamedTuple):

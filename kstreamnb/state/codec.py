@@ -40,13 +40,17 @@ class KeyCodec:
 
 @dataclass(frozen=True)
 class ValueCodec:
-    """A value serde as functions; ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints."""
+    """A value serde as functions.
+
+    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints; ``copies`` if a `CopiedValue` can be put.
+    """
 
     encode: Callable[[object], object]
     decode: Callable[[object], Any]
     to_bytes: Callable[[object], bytes | None]
     text: type[str] | None
     small: int
+    copies: bool
 
     def from_bytes(self, data: bytes | None) -> object:
         """Return the serialized form of a value given as bytes."""
@@ -176,22 +180,23 @@ def _distinct(serde: Serde) -> frozenset[type]:
     return plain - {bool} if len(plain & _NUMBERS) > 1 else plain
 
 
-def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
+def value_codec(serde: Serde, copies: Sized | None = None, most_copies: int = _MOST_COPIES) -> ValueCodec:
     """Return the functions of a value serde; ``copies`` are the rows of a store that may keep copies instead of bytes.
 
-    A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
+    A copy takes a fraction of the time of bytes, but more memory: so only the first ``most_copies`` rows have one.
     """
     plain, write, copy = serde.plain, encoder(serde), copier(serde)
 
     def encode(value: object) -> object:
-        return write(value) if value is None or copies is None or len(copies) >= _MOST_COPIES else copy(value)
+        return write(value) if value is None or copies is None or len(copies) >= most_copies else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     text = str if str in plain else None
-    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
+    can_copy = copies is not None and serde.is_flat({})
+    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small, can_copy)
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:

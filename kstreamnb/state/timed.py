@@ -1,7 +1,8 @@
 """The base of window and session stores: rows by key and position in time, expired after their retention.
 
 Kafka's persistent stores expire whole segments and refuse puts by segment; its in-memory stores refuse exactly. Both
-hide rows older than the retention from every read, so both can expire by segment here.
+hide rows older than the retention from every read, so both can expire by segment here. The rows of joins leave memory
+sooner, after at most one more retention, because nothing can read them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TimedKey: TypeAlias = tuple[Hashable, P]
 StoreClock: TypeAlias = tuple[int, ...]
 """Observed stream time (ms), sequence number and, with duplicates, that of the newest row; under the raw key None."""
 
-_LEAST_SEGMENT_MS = 60_000
+_LEAST_SEGMENT_MS, _LEAST_STEP_MS = 60_000, 1_000
 
 
 class Retention:
@@ -40,6 +41,9 @@ class Retention:
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
+        self._step_ms = self.segment_ms
+        if spec.retain_duplicates:
+            self._step_ms = min(self.segment_ms, max(self.retention_ms, _LEAST_STEP_MS))
         self._exact, self._hidden_ms = not spec.persistent, self.retention_ms - clamp_ms
         self.observe(NO_TIME)
 
@@ -51,6 +55,9 @@ class Retention:
             segment += 1
         self.live_from = self.accepted_from = segment * length if segment > 0 else (segment - 1) * length + 1
         self.next_expiry = self.retention_ms + ((segment + 1) * length if segment >= 0 else segment * length + 1)
+        if self._step_ms < length:
+            self.live_from = (observed_ms - self._hidden_ms) // self._step_ms * self._step_ms
+            self.next_expiry = min(self.next_expiry, self.live_from + self._step_ms + self._hidden_ms)
         if self._exact and not self.retention_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
         self.advance(observed_ms)
@@ -202,7 +209,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             nonlocal first, until
             raw[raw_key] = row
             key, position = raw_key
-            time = position[0] if bits < 0 else position >> bits
+            time = position[0] if bits < 0 else position
             if not first <= time < until:
                 first = time // segment_ms * segment_ms
                 until = first + segment_ms
@@ -218,7 +225,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
         def forget(raw_key: TimedKey[P]) -> None:
             key, position = raw_key
-            time = position[0] if bits < 0 else position >> bits
+            time = position[0] if bits < 0 else position
             segment = segments[begin := time - time % segment_ms]
             del segment[raw_key]
             if not segment:
@@ -330,9 +337,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if self._table is not None:
             return iter(self._table.keys_between(from_, to))
         if not self._times:
-            for segment in self._segments.values():
-                for raw_key in segment:
-                    self._times.add(self._time(raw_key[1]), raw_key)
+            for raw_key in filter(None, self.raw):
+                self._times.add(self._time(raw_key[1]), raw_key)
         return self._times.between(from_, to)
 
     def _in_keys(self, raw_keys: list[TimedKey[P]], from_key: object, to_key: object) -> list[TimedKey[P]]:
@@ -363,5 +369,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
 
     def _observe_silently(self, time: int) -> None:
+        expires = time >= self.retention.next_expiry
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
-        self._drop(self._take_expired())
+        if expires:
+            self._drop(self._take_expired())

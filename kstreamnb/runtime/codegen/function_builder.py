@@ -86,11 +86,17 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        last = max((at for at, line in enumerate(self._lines) if "value" in line), default=0)
-        if block.ignores_value and self._lines[last].startswith(f"{self._indent}value = "):
-            self._lines[last] = self._lines[last].replace(" value.copy()", " value")  # no other line reads the copy
+        last, copied, copy = max(at for at, line in enumerate(self._lines) if "value" in line), "None", " value.copy()"
+        if self._lines[last].startswith(f"{self._indent}value = ") and copy in self._lines[last]:
+            if block.ignores_value:  # no other line reads the copy
+                self._lines[last] = self._lines[last].replace(copy, " value")
+            elif "{copied}" in block.lines:
+                self._lines[last] = self._lines[last].replace(copy, f" (copy :={copy})")
+                self._lines.insert(1, " copy = CopiedValue")
+                self._nodes.insert(1, self._nodes[0])
+                copied = "CopiedValue(value) if value is copy else None"
         names = {word: self.name(thing, word) for word, thing in block.objects.items()}
-        for line in block.render(names.__getitem__, self._skip):
+        for line in block.render(names.__getitem__, self._skip, copied):
             self.add(node, line)
         self.facts.update(block)
 

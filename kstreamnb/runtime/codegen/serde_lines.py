@@ -21,7 +21,10 @@ def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
 def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
     """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
     write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
-    written = _unless_kept(builder, serde, name, f"{write}({name})")
+    written = f"{write}({name})"
+    if in_process and isinstance(serde, JsonSerde):
+        written = f"{CopiedValue.__name__}({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
+    written = _unless_kept(builder, serde, name, written)
     if name == "value" and builder.facts.wire == serde and not in_process:
         return f"wire if type(wire) is {SerializedValue.__name__} else {written}"
     return written

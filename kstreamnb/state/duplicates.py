@@ -1,0 +1,161 @@
+"""Window stores with duplicates: what each side of a stream join keeps."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from sys import getsizeof
+from typing import Any
+
+from kstreamnb.core.codec import CopiedValue
+from kstreamnb.core.record import Headers
+from kstreamnb.state.timed import StoreClock, TimedKey
+from kstreamnb.state.window import WindowRows
+
+SEQUENCE_BITS = 31
+"""Lowest bits of a position that number the rows of a store."""
+_SEQUENCE_MASK, _SLOT_BYTES = (1 << SEQUENCE_BITS) - 1, 8
+
+
+class DuplicateRows(WindowRows):
+    """Rows by key, window start and number; no put replaces a row.
+
+    A position is ``start << 31 | sequence``, so that positions sort by start and then by arrival. Every put has a
+    number, as in Kafka's changelogs: late records and null values, too. Rows in memory are always indexed by key, and
+    by nothing else: that index also tells which of them have expired.
+    """
+
+    _bits, _newest = SEQUENCE_BITS, 0
+
+    @property
+    def index_bytes(self) -> int:
+        """Return an estimate of the memory that indexes of rows take, in bytes."""
+        lists = getsizeof(self._positions) + len(self._positions) * getsizeof([])
+        return lists + len(self.raw) * (_SLOT_BYTES + bool(self._times) * getsizeof({None: None}))
+
+    def _bind(self) -> None:
+        self.row_at, self.put = self._duplicate_at, self._bind_put()
+        if self._table is None:
+            self.rows_between = self._bind_rows_between()  # type: ignore[method-assign]
+
+    def _bind_changes(self) -> tuple[Callable[[TimedKey[int], object], None], Callable[[TimedKey[int]], None]]:
+        raw, positions, times = self.raw, self._positions, self._times
+        if self._table is not None:
+            return super()._bind_changes()
+
+        def insert(raw_key: TimedKey[int], row: object) -> None:
+            raw[raw_key] = row
+            positions.add(*raw_key)
+            if times:
+                times.add(raw_key[1] >> SEQUENCE_BITS, raw_key)
+
+        def forget(raw_key: TimedKey[int]) -> None:
+            positions.remove(*raw_key)
+            if times:
+                times.remove(raw_key[1] >> SEQUENCE_BITS, raw_key)
+
+        return insert, forget
+
+    def _bind_put(self) -> Callable[[object, Any, int], None]:
+        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
+        find, advance, times = self._positions.get, self.retention.advance, self._times
+        encode_key, key_text, slow, text = self.keys.encode, self.keys.text, self._put_slowly, self.values.text
+        prepare = self._kept if self.timestamped else self.values.encode
+        if self._forgets_times:
+            return slow
+
+        def put(key: Any, value: Any, window_start: int) -> None:
+            if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
+                slow(key, value, window_start)
+                return
+            kind = type(value)
+            if kind is not CopiedValue and not (kind is text and value.isascii()):
+                value = prepare(value)
+            if not (type(key) is key_text and key.isascii()):
+                key = encode_key(key)
+            if window_start > retention.observed_ms:
+                advance(window_start)
+            self._sequence = self._newest = number = (self._sequence + 1) & _SEQUENCE_MASK
+            clock = retention.observed_ms, number, number
+            if watched[0]:
+                self._note(None, raw.get(None), clock)
+            raw[None] = clock
+            position = window_start << SEQUENCE_BITS | number
+            raw_key, known = (key, position), find(key)
+            if known is None or position < known[-1] or times:
+                insert(raw_key, value)
+            else:
+                known.append(position)
+                raw[raw_key] = value
+            if watched[0]:
+                watched[0](raw_key, None, value)
+
+        return put
+
+    def _put_slowly(self, key: object, value: object, window_start: int) -> None:
+        key, persistent = self.keys.encode(key), self.spec.persistent
+        observed_ms = max(window_start, self.retention.observed_ms)
+        refused = window_start <= observed_ms - self.retention.retention_ms
+        sequence = (self._sequence + 1) & _SEQUENCE_MASK
+        if value is not None:
+            self._newest = sequence
+        elif persistent:
+            observed_ms = self.retention.observed_ms
+        self._advance(observed_ms, sequence)
+        raw_key = (key, window_start << SEQUENCE_BITS | sequence)
+        if value is not None or (refused and not persistent):
+            self.write(raw_key, self._kept(value))
+        else:  # deletes nothing, but Kafka's changelog gets it
+            self._log(raw_key, None)
+
+    def _bind_rows_between(self) -> Callable[..., Iterable[tuple[int, Any]]]:
+        find, retention, encode_key, key_text = self._positions.get, self.retention, self.keys.encode, self.keys.text
+
+        def rows_between(
+            key: Any, from_: int, to: int, *, newest_first: bool = False
+        ) -> Iterable[tuple[int, Any]]:
+            raw_key = key if type(key) is key_text and key.isascii() else encode_key(key)
+            known = find(raw_key)
+            if known is None or known[-1] < from_ << SEQUENCE_BITS:
+                return ()  # the usual case in a join: no partner has come yet
+            from_ = max(from_, retention.visible_from, 0 if to >= 0 else from_)
+            positions = known[bisect_left(known, from_ << SEQUENCE_BITS) : bisect_left(known, to + 1 << SEQUENCE_BITS)]
+            return self._starts(raw_key, positions[::-1] if newest_first else positions)
+
+        return rows_between
+
+    def _take_expired(self) -> list[TimedKey[int]]:
+        if self._table is not None:
+            return super()._take_expired()
+        begin = self._first_at(self.retention.live_from)
+        old = [(key, known) for key, known in self._positions.items() if known[0] < begin]
+        return [(key, position) for key, known in old for position in known[: bisect_left(known, begin)]]
+
+    def _clock(self, observed_ms: int) -> StoreClock:
+        return observed_ms, self._sequence, self._newest
+
+    def _set_clock(self, clock: StoreClock) -> None:
+        super()._set_clock(clock[:2])
+        self._newest = clock[-1]  # of two items in checkpoints of earlier versions
+
+    def _duplicate_at(self, key: object, at: int) -> object:
+        """Return a duplicate as Kafka finds it: only the youngest row of all, and none in its in-memory store."""
+        row = self.raw.get((self.keys.encode(key), at << SEQUENCE_BITS | self._newest))
+        return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
+
+    def _sequence_bytes(self, position: int) -> bytes:
+        return (position & _SEQUENCE_MASK).to_bytes(4)
+
+    def _key_from(self, data: bytes) -> TimedKey[int]:
+        key, start = super()._key_from(data)
+        return key, start << SEQUENCE_BITS | int.from_bytes(data[-4:])
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        _, position = self._key_from(key)
+        sequence = position & _SEQUENCE_MASK
+        self._sequence = max(self._sequence, sequence)  # Kafka's own sequence restarts at 1 after each restart
+        self._newest = self._newest if value is None else sequence
+        counts = value is not None or not self.spec.persistent
+        self._observe_silently(position >> SEQUENCE_BITS if counts else self.retention.observed_ms)
+        if value is not None:  # None is put and logged, but deletes nothing
+            super()._replay(key, value, timestamp, headers)
