@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from sys import getsizeof
+from itertools import repeat
 from typing import Any
 
 from kstreamnb.core.codec import CopiedValue
@@ -14,7 +14,7 @@ from kstreamnb.state.window import WindowRows
 
 SEQUENCE_BITS = 31
 """Lowest bits of a position that number the rows of a store."""
-_SEQUENCE_MASK, _SLOT_BYTES = (1 << SEQUENCE_BITS) - 1, 8
+_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 
 class DuplicateRows(WindowRows):
@@ -27,34 +27,10 @@ class DuplicateRows(WindowRows):
 
     _bits, _newest = SEQUENCE_BITS, 0
 
-    @property
-    def index_bytes(self) -> int:
-        """Return an estimate of the memory that indexes of rows take, in bytes."""
-        lists = getsizeof(self._positions) + len(self._positions) * getsizeof([])
-        return lists + len(self.raw) * (_SLOT_BYTES + bool(self._times) * getsizeof({None: None}))
-
     def _bind(self) -> None:
         self.row_at, self.put = self._duplicate_at, self._bind_put()
         if self._table is None:
             self.rows_between = self._bind_rows_between()  # type: ignore[method-assign]
-
-    def _bind_changes(self) -> tuple[Callable[[TimedKey[int], object], None], Callable[[TimedKey[int]], None]]:
-        raw, positions, times = self.raw, self._positions, self._times
-        if self._table is not None:
-            return super()._bind_changes()
-
-        def insert(raw_key: TimedKey[int], row: object) -> None:
-            raw[raw_key] = row
-            positions.add(*raw_key)
-            if times:
-                times.add(raw_key[1] >> SEQUENCE_BITS, raw_key)
-
-        def forget(raw_key: TimedKey[int]) -> None:
-            positions.remove(*raw_key)
-            if times:
-                times.remove(raw_key[1] >> SEQUENCE_BITS, raw_key)
-
-        return insert, forget
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
@@ -111,15 +87,16 @@ class DuplicateRows(WindowRows):
     def _bind_rows_between(self) -> Callable[..., Iterable[tuple[int, Any]]]:
         find, retention, encode_key, key_text = self._positions.get, self.retention, self.keys.encode, self.keys.text
 
-        def rows_between(
-            key: Any, from_: int, to: int, *, newest_first: bool = False
-        ) -> Iterable[tuple[int, Any]]:
+        def rows_between(key: Any, from_: int, to: int, *, newest_first: bool = False) -> Iterable[tuple[int, Any]]:
             raw_key = key if type(key) is key_text and key.isascii() else encode_key(key)
             known = find(raw_key)
             if known is None or known[-1] < from_ << SEQUENCE_BITS:
                 return ()  # the usual case in a join: no partner has come yet
-            from_ = max(from_, retention.visible_from, 0 if to >= 0 else from_)
-            positions = known[bisect_left(known, from_ << SEQUENCE_BITS) : bisect_left(known, to + 1 << SEQUENCE_BITS)]
+            if from_ < retention.visible_from:
+                from_ = retention.visible_from
+            positions = known[bisect_left(known, (0 if from_ < 0 <= to else from_) << SEQUENCE_BITS) :]
+            if known[-1] >= (end := to + 1 << SEQUENCE_BITS):
+                positions = positions[: bisect_left(positions, end)]
             return self._starts(raw_key, positions[::-1] if newest_first else positions)
 
         return rows_between
@@ -127,9 +104,11 @@ class DuplicateRows(WindowRows):
     def _take_expired(self) -> list[TimedKey[int]]:
         if self._table is not None:
             return super()._take_expired()
-        begin = self._first_at(self.retention.live_from)
-        old = [(key, known) for key, known in self._positions.items() if known[0] < begin]
-        return [(key, position) for key, known in old for position in known[: bisect_left(known, begin)]]
+        positions, begin, expired = self._positions, self._first_at(self.retention.live_from), list[TimedKey[int]]()
+        for key in [key for key, known in positions.items() if known[0] < begin]:
+            expired += zip(repeat(key), positions.take_before(key, begin))
+        self._times.drop_before(self.retention.live_from)
+        return expired
 
     def _clock(self, observed_ms: int) -> StoreClock:
         return observed_ms, self._sequence, self._newest

@@ -144,12 +144,14 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
             if not positions:
                 del self[key]
 
-    def drop_before(self, key: Hashable, position: Any) -> None:
-        """Remove the rows of a key that are before a position."""
+    def take_before(self, key: Hashable, position: Any) -> list[P]:
+        """Remove the rows of a key that are before a position, and return their positions."""
         positions = self[key]
-        del positions[: bisect_left(positions, position)]
+        taken = positions[: bisect_left(positions, position)]
+        del positions[: len(taken)]
         if not positions:
             del self[key]
+        return taken
 
 
 _NO_CLOCK = (-1, 0)
@@ -162,7 +164,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
     ``_bits`` unless those are -1. The observed stream time is the greatest timestamp put so far.
 
-    Rows are always indexed by segment, for expiry; by time and by key only after the first range query.
+    Rows are always indexed for expiry, by segment or, with duplicates, by key; by time and by key only after the first
+    range query.
     """
 
     _bits = -1
@@ -183,8 +186,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     @property
     def index_bytes(self) -> int:
         """Return an estimate of the memory that indexes of rows take, in bytes."""
-        indexes = 1 + bool(self._times) + bool(self._positions)
-        return indexes * sum(map(getsizeof, self._segments.values()))
+        return (bool(self._segments) + bool(self._times) + bool(self._positions)) * getsizeof(self.raw)
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows
@@ -209,27 +211,31 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             nonlocal first, until
             raw[raw_key] = row
             key, position = raw_key
-            time = position[0] if bits < 0 else position
-            if not first <= time < until:
-                first = time // segment_ms * segment_ms
-                until = first + segment_ms
-            segment = segments.get(first)
-            if segment is None:
-                segments[first] = {raw_key: None}
-            else:
-                segment[raw_key] = None
-            if positions:
+            time = position[0] if bits < 0 else position >> bits
+            if bits > 0:
                 positions.add(key, position)
+            else:
+                if not first <= time < until:
+                    first = time // segment_ms * segment_ms
+                    until = first + segment_ms
+                segment = segments.get(first)
+                if segment is None:
+                    segments[first] = {raw_key: None}
+                else:
+                    segment[raw_key] = None
+                if positions:
+                    positions.add(key, position)
             if times:
                 times.add(time, raw_key)
 
         def forget(raw_key: TimedKey[P]) -> None:
             key, position = raw_key
-            time = position[0] if bits < 0 else position
-            segment = segments[begin := time - time % segment_ms]
-            del segment[raw_key]
-            if not segment:
-                del segments[begin]
+            time = position[0] if bits < 0 else position >> bits
+            if bits <= 0:
+                segment = segments[begin := time - time % segment_ms]
+                del segment[raw_key]
+                if not segment:
+                    del segments[begin]
             positions.remove(key, position)
             if times:
                 times.remove(time, raw_key)
@@ -266,7 +272,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         expired = self._take_expired()
         for raw_key in expired if self._journal is not None else ():
             self._note(raw_key, self.raw[raw_key], None)
-        self._drop(expired)
+        deque(map(self.raw.pop, expired), maxlen=0)
 
     def _clock(self, observed_ms: int) -> StoreClock:
         return observed_ms, self._sequence
@@ -276,23 +282,16 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self.retention.observe(observed_ms)
 
     def _take_expired(self) -> list[TimedKey[P]]:
-        """Remove the segments that are too old, and return the raw keys of their rows."""
+        """Take the rows that are too old out of the indexes, and return their raw keys."""
         live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
         if self._table is not None:
             return self._table.keys_between(0, live_from - 1)
         dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
-        return [raw_key for first in dead for raw_key in self._segments.pop(first)]
-
-    def _drop(self, expired: list[TimedKey[P]]) -> None:
-        """Remove expired rows, silently."""
-        deque(map(self.raw.pop, expired), maxlen=0)
-        live_from = self.retention.live_from
-        if self._positions:
-            begin = self._first_at(live_from)
-            for key in dict.fromkeys(map(itemgetter(0), expired)):
-                self._positions.drop_before(key, begin)
-        if self._times:
-            self._times.drop_before(live_from)
+        expired = [raw_key for first in dead for raw_key in self._segments.pop(first)]
+        for key in dict.fromkeys(map(itemgetter(0), expired)) if self._positions else ():
+            self._positions.take_before(key, self._first_at(live_from))
+        self._times.drop_before(live_from)
+        return expired
 
     def _first_at(self, time: int) -> Any:
         """Return what sorts before all positions of a time, and after all earlier ones."""
@@ -372,4 +371,4 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         expires = time >= self.retention.next_expiry
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
         if expires:
-            self._drop(self._take_expired())
+            deque(map(self.raw.pop, self._take_expired()), maxlen=0)
