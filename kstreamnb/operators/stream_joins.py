@@ -123,6 +123,7 @@ class StreamStreamJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
+        joiner = None if self.with_key else self.joiner
         fetch, drop, outer = context.store(self.other_store).rows_between, context.drop, self.outer
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
@@ -153,7 +154,11 @@ class StreamStreamJoin(Operator):
                 alone = False
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
-                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
+                if joiner is None:
+                    joined = combine(key, value, other)
+                else:  # one call less
+                    joined = joiner(value, other) if is_left else joiner(other, value)
+                forward(key, joined, at if at > timestamp else timestamp, headers)
             if not alone:
                 return
             if pending is None or until < time[0]:

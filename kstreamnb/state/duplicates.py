@@ -86,6 +86,7 @@ class DuplicateRows(WindowRows):
 
     def _bind_rows_between(self) -> Callable[..., Iterable[tuple[int, Any]]]:
         find, retention, encode_key, key_text = self._positions.get, self.retention, self.keys.encode, self.keys.text
+        raw, show = self.raw, self._shown if self.timestamped else self.values.decode
 
         def rows_between(key: Any, from_: int, to: int, *, newest_first: bool = False) -> Iterable[tuple[int, Any]]:
             raw_key = key if type(key) is key_text and key.isascii() else encode_key(key)
@@ -97,7 +98,11 @@ class DuplicateRows(WindowRows):
             positions = known[bisect_left(known, (0 if from_ < 0 <= to else from_) << SEQUENCE_BITS) :]
             if known[-1] >= (end := to + 1 << SEQUENCE_BITS):
                 positions = positions[: bisect_left(positions, end)]
-            return self._starts(raw_key, positions[::-1] if newest_first else positions)
+            rows = list[tuple[int, Any]]()
+            for position in reversed(positions) if newest_first else positions:
+                row = raw[raw_key, position]
+                rows.append((position >> SEQUENCE_BITS, row.copy() if type(row) is CopiedValue else show(row)))
+            return rows
 
         return rows_between
 
