@@ -18,9 +18,9 @@ class Block:
 
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), every other word by a name for the object that
-    ``objects`` holds under it. ``{copied}`` is a copy of the value for a store, if the source has checked the value and no
-    line has read it since, else None. Nothing else may happen in the operator's closure than these lines and one forward to
-    all children, or none if ``ends``.
+    ``objects`` holds under it. ``{copied}`` is a copy of the value for a store, if the source has checked the value and
+    no line has read it since, else None. Nothing else may happen in the operator's closure than these lines and one
+    forward to all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.

@@ -62,7 +62,7 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
     def encode_value(value: object) -> Wire:
         kind = type(value)
-        if value is None or kind is SerializedValue or kind is CopiedValue or (kind in plain and keeps(value)):
+        if value is None or kind is SerializedValue or (kind in plain and keeps(value)):
             return value  # bytes from elsewhere stay unread
         return encoded(write(value))
 

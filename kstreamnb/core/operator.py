@@ -213,6 +213,22 @@ class Stateless(Operator):
         return bound(self.block(), forward)
 
 
+class BlockOperator(Operator):
+    """An operator that works with the services of its task, and whose block is all that it does."""
+
+    @abstractmethod
+    def bind_block(self, context: BindContext, forward: Forward, *, new_only: bool) -> Block:
+        """Return the lines that do the operator's work in one task; ``new_only`` as for `fuse`."""
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+        """Return the block for a generated function."""
+        return self.bind_block(context, context.forward_to(None), new_only=new_only)
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        return bound(self.bind_block(context, forward, new_only=False), forward)
+
+
 def bound(block: Block, forward: Forward) -> Process:
     """Return a function of a block's lines, which then forwards to all children unless the block ``ends``."""
     lines = ["def process(key, value, timestamp, headers):", *block.render(str, "return")]

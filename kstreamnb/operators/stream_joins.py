@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView, bound
+from kstreamnb.core.operator import BindContext, BlockOperator, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
@@ -34,7 +34,7 @@ def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = Tru
 
 
 @dataclass(frozen=True)
-class JoinWindow(Operator):
+class JoinWindow(BlockOperator):
     """Forward each record to the join, then put it into this side's window store.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: window with duplicates; repartition: no.
@@ -49,15 +49,7 @@ class JoinWindow(Operator):
         """Keeps one side's records."""
         return OperatorTraits("replace", self.store)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        return bound(self._block(context, forward), forward)
-
-    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
-        """Return the same lines for a generated function."""
-        return self._block(context, context.forward_to(None))
-
-    def _block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, forward: Forward, *, new_only: bool) -> Block:
         """Return lines that put what the value is after the join: a joiner may have changed it."""
         store = context.store(self.store)
         keep, kept = "", "value"
@@ -123,7 +115,6 @@ class StreamStreamJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
-        joiner = None if self.with_key else self.joiner
         fetch, drop, outer = context.store(self.other_store).rows_between, context.drop, self.outer
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
@@ -154,11 +145,7 @@ class StreamStreamJoin(Operator):
                 alone = False
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
-                if joiner is None:
-                    joined = combine(key, value, other)
-                else:  # one call less
-                    joined = joiner(value, other) if is_left else joiner(other, value)
-                forward(key, joined, at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
             if not alone:
                 return
             if pending is None or until < time[0]:

@@ -42,7 +42,8 @@ class KeyCodec:
 class ValueCodec:
     """A value serde as functions.
 
-    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints; ``copies`` if a `CopiedValue` can be put.
+    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints, ``copies`` whether a `CopiedValue` can
+    be put.
     """
 
     encode: Callable[[object], object]
@@ -180,15 +181,17 @@ def _distinct(serde: Serde) -> frozenset[type]:
     return plain - {bool} if len(plain & _NUMBERS) > 1 else plain
 
 
-def value_codec(serde: Serde, copies: Sized | None = None, most_copies: int = _MOST_COPIES) -> ValueCodec:
+def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
     """Return the functions of a value serde; ``copies`` are the rows of a store that may keep copies instead of bytes.
 
-    A copy takes a fraction of the time of bytes, but more memory: so only the first ``most_copies`` rows have one.
+    A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
     """
     plain, write, copy = serde.plain, encoder(serde), copier(serde)
 
     def encode(value: object) -> object:
-        return write(value) if value is None or copies is None or len(copies) >= most_copies else copy(value)
+        if value is None or copies is None or len(copies) >= _MOST_COPIES:
+            return write(value)
+        return value if type(value) is CopiedValue else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)

@@ -12,7 +12,7 @@ from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
 from kstreamnb.state.store import Rows, StoreContext, StoreForUser
-from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
+from kstreamnb.state.timed import TimedKey, TimedRows
 
 SessionKey: TypeAlias = TimedKey[tuple[int, int]]
 """The wire form of a key, and end and start (ms) of one of its sessions."""
