@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import repeat
+from sys import getsizeof
 from typing import Any
 
 from kstreamnb.core.codec import CopiedValue
@@ -26,6 +27,11 @@ class DuplicateRows(WindowRows):
     """
 
     _bits, _newest = SEQUENCE_BITS, 0
+
+    @property
+    def index_bytes(self) -> int:
+        """Return an estimate of the memory that indexes of rows take, in bytes: each about as much as the dict."""
+        return (bool(self._positions) + bool(self._times)) * getsizeof(self.raw)
 
     def _bind(self) -> None:
         self.row_at, self.put = self._duplicate_at, self._bind_put()

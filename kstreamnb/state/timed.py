@@ -186,7 +186,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     @property
     def index_bytes(self) -> int:
         """Return an estimate of the memory that indexes of rows take, in bytes."""
-        return (bool(self._segments) + bool(self._times) + bool(self._positions)) * getsizeof(self.raw)
+        indexes = 1 + bool(self._times) + bool(self._positions)
+        return indexes * sum(map(getsizeof, self._segments.values()))
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows
