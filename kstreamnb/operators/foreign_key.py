@@ -374,11 +374,6 @@ class ResponsePartitioner:
 
     partitioner: StreamPartitioner | None = None
 
-    @property
-    def expression(self) -> str | None:
-        """The partition in generated code; None if the user's function has to be called."""
-        return "value[2]" if self.partitioner is None else None
-
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """Return the partition of a primary key."""
         if self.partitioner is None:

@@ -8,7 +8,7 @@ in a view. It walks up the tables until it finds a store, and applies each table
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.block import Block
@@ -153,7 +153,7 @@ class KeepsRows:
     @property
     def traits(self) -> OperatorTraits:
         """Replaces its rows, if it keeps any."""
-        return OperatorTraits("replace", self.store, sends_old=True)
+        return OperatorTraits("replace", self.store, sends_old=True, offers_new=True)
 
 
 @dataclass(frozen=True)
@@ -170,11 +170,6 @@ class TableSource(KeepsRows, BlockOperator):
 
     store: str | None = None
     send_old: bool = False
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Replaces its rows, if it keeps any."""
-        return replace(super().traits, offers_new=True)
 
     def bind_block(self, context: BindContext, forward: Forward, *, new_only: bool) -> Block:
         """Return lines that put the row and make the change, or leave both to a store that may refuse or cache it."""

@@ -36,7 +36,6 @@ def watch_reads(store: Store, note: Note) -> None:
     for name, raw_key in _LOOKUPS.items():
         if hasattr(kind, name) or name in vars(store):
             setattr(store, name, _noting(getattr(store, name), note, encode, raw_key))
-    vars(store).pop("rows_between", None)  # it reads rows itself
     for name in ("_rows", "_starts"):
         if hasattr(kind, name):
             setattr(store, name, _noting_rows(getattr(store, name), note))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from sys import getsizeof
 from typing import Any
 
 from kstreamnb.core.codec import CopiedValue
@@ -28,19 +26,11 @@ class DuplicateRows(WindowRows):
 
     _bits, _newest = SEQUENCE_BITS, 0
 
-    @property
-    def index_bytes(self) -> int:
-        """Return an estimate of the memory that indexes of rows take, in bytes: each about as much as the dict."""
-        return (bool(self._positions) + bool(self._times)) * getsizeof(self.raw)
-
     def _bind(self) -> None:
         self.row_at, self.put = self._duplicate_at, self._bind_put()
-        if self._table is None:
-            self.rows_between = self._bind_rows_between()  # type: ignore[method-assign]
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
-        find, advance, times = self._positions.get, self.retention.advance, self._times
         encode_key, key_text, slow, text = self.keys.encode, self.keys.text, self._put_slowly, self.values.text
         prepare = self._kept if self.timestamped else self.values.encode
         if self._forgets_times:
@@ -56,19 +46,14 @@ class DuplicateRows(WindowRows):
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
-                advance(window_start)
+                retention.advance(window_start)
             self._sequence = self._newest = number = (self._sequence + 1) & _SEQUENCE_MASK
             clock = retention.observed_ms, number, number
             if watched[0]:
                 self._note(None, raw.get(None), clock)
             raw[None] = clock
-            position = window_start << SEQUENCE_BITS | number
-            raw_key, known = (key, position), find(key)
-            if known is None or position < known[-1] or times:
-                insert(raw_key, value)
-            else:
-                known.append(position)
-                raw[raw_key] = value
+            raw_key = key, window_start << SEQUENCE_BITS | number
+            insert(raw_key, value)
             if watched[0]:
                 watched[0](raw_key, None, value)
 
@@ -90,27 +75,14 @@ class DuplicateRows(WindowRows):
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 
-    def _bind_rows_between(self) -> Callable[..., Iterable[tuple[int, Any]]]:
-        find, retention, encode_key, key_text = self._positions.get, self.retention, self.keys.encode, self.keys.text
-        raw, show = self.raw, self._shown if self.timestamped else self.values.decode
-
-        def rows_between(key: Any, from_: int, to: int, *, newest_first: bool = False) -> Iterable[tuple[int, Any]]:
-            raw_key = key if type(key) is key_text and key.isascii() else encode_key(key)
-            known = find(raw_key)
-            if known is None or known[-1] < from_ << SEQUENCE_BITS:
-                return ()  # the usual case in a join: no partner has come yet
-            if from_ < retention.visible_from:
-                from_ = retention.visible_from
-            positions = known[bisect_left(known, (0 if from_ < 0 <= to else from_) << SEQUENCE_BITS) :]
-            if known[-1] >= (end := to + 1 << SEQUENCE_BITS):
-                positions = positions[: bisect_left(positions, end)]
-            rows = list[tuple[int, Any]]()
-            for position in reversed(positions) if newest_first else positions:
-                row = raw[raw_key, position]
-                rows.append((position >> SEQUENCE_BITS, row.copy() if type(row) is CopiedValue else show(row)))
-            return rows
-
-        return rows_between
+    def rows_between(
+        self, key: object, from_: int, to: int, *, newest_first: bool = False
+    ) -> Iterable[tuple[int, Any]]:
+        """Return the rows of `fetch_between`, for operators."""
+        known = self._positions.get(self.keys.encode(key))
+        if known is not None and known[-1] < from_ << SEQUENCE_BITS:
+            return ()  # the usual case in a join: no partner has come yet
+        return super().rows_between(key, from_, to, newest_first=newest_first)
 
     def _take_expired(self) -> list[TimedKey[int]]:
         if self._table is not None:

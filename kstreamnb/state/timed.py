@@ -187,7 +187,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def index_bytes(self) -> int:
         """Return an estimate of the memory that indexes of rows take, in bytes."""
         indexes = 1 + bool(self._times) + bool(self._positions)
-        return indexes * sum(map(getsizeof, self._segments.values()))
+        return indexes * (sum(map(getsizeof, self._segments.values())) or getsizeof(self.raw))
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows

@@ -48,18 +48,14 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
-    expression = getattr(sink.partitioner, "expression", None)  # of a partitioner of our own
-    several = plan.count(topic) > 1 and expression is None
-    if expression is not None:
-        partition = expression
-    elif sink.partitioner is not None:
+    if sink.partitioner is not None:
         choose = builder.name(_partitions(sink, context, key_serde), "choose")
         each = f"for partition in {choose}({topic!r}, key, value): "
         partition, names = "partition", "wire_key, wire_value"
-    if each or context.recorder is not None or several:  # otherwise the row is the only use
+    if each or context.recorder is not None or plan.count(topic) > 1:  # otherwise the row is the only use
         builder.add(sink.name, f"{names} = {key}, {value}")
         key, value = names.split(", ")
-    if several and not each:
+    if plan.count(topic) > 1 and not each:
         partition = "partition"
         partition_of = key_partitioner(key_serde, plan.count(topic))
         find, known = builder.name(partition_of, "partition_of"), builder.name(ByText(partition_of), "known")

@@ -126,7 +126,7 @@ def test_a_row_read_from_a_store_is_private_to_its_reader() -> None:
 
 
 def test_a_join_keeps_the_value_that_its_joiner_left_and_no_later_change() -> None:
-    """The window store is written after the join, as in Kafka, and has a value of its own."""
+    """The window store is written after the join, as in Kafka, and keeps a private copy."""
 
     def take(left: dict[str, Any], right: dict[str, Any]) -> list[int]:
         left["pieces"] += 1
