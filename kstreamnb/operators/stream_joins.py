@@ -51,14 +51,11 @@ class JoinWindow(BlockOperator):
 
     def bind_block(self, context: BindContext, forward: Forward, *, new_only: bool) -> Block:
         """Return lines that put what the value is after the join: a joiner may have changed it."""
-        store = context.store(self.store)
-        keep, kept = "", "value"
-        if store.values.copies:
-            keep, kept = "row = {copied}\n", "row if row is not None and row == value else value"
-        lines = f"""\
-{keep}{{join}}(key, value, timestamp, headers)
-if key is not None: {{put}}(key, {kept}, timestamp)"""
-        return Block(lines, objects={"join": forward, "put": store.put}, ends=True)
+        lines = """\
+row = {copied}
+{join}(key, value, timestamp, headers)
+if key is not None: {put}(key, row if row is not None and row == value else value, timestamp)"""
+        return Block(lines, objects={"join": forward, "put": context.store(self.store).put}, ends=True)
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,7 @@ class TableSource(KeepsRows, BlockOperator):
             objects["update"] = bind_update(context, self.store, forward, send_old=self.send_old)
             return Block(lines + f"{{update}}(key, value, {old}, timestamp, headers)", objects=objects, ends=True)
         if store is not None:
-            copied = "({copied}) or value" if store.values.copies else "value"
-            lines += f"{{put}}(key, None if value is None else ({copied}, timestamp))\n"
+            lines += "{put}(key, None if value is None else (({copied}) or value, timestamp))\n"
             objects["put"] = store.put
         if new_only:
             return Block(lines + "pass", objects=objects)

@@ -42,8 +42,7 @@ class KeyCodec:
 class ValueCodec:
     """A value serde as functions.
 
-    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints, ``copies`` whether a `CopiedValue` can
-    be put.
+    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints.
     """
 
     encode: Callable[[object], object]
@@ -51,7 +50,6 @@ class ValueCodec:
     to_bytes: Callable[[object], bytes | None]
     text: type[str] | None
     small: int
-    copies: bool
 
     def from_bytes(self, data: bytes | None) -> object:
         """Return the serialized form of a value given as bytes."""
@@ -191,15 +189,14 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
     def encode(value: object) -> object:
         if value is None or copies is None or len(copies) >= _MOST_COPIES:
             return write(value)
-        return value if type(value) is CopiedValue else copy(value)
+        return value if type(value) is CopiedValue and serde.is_flat({}) else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     text = str if str in plain else None
-    can_copy = copies is not None and serde.is_flat({})
-    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small, can_copy)
+    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:

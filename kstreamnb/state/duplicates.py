@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
-from kstreamnb.core.codec import CopiedValue
 from kstreamnb.core.record import Headers
 from kstreamnb.state.timed import StoreClock, TimedKey
 from kstreamnb.state.window import WindowRows
@@ -31,7 +30,7 @@ class DuplicateRows(WindowRows):
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
-        encode_key, key_text, slow, text = self.keys.encode, self.keys.text, self._put_slowly, self.values.text
+        encode_key, key_text, slow = self.keys.encode, self.keys.text, self._put_slowly
         prepare = self._kept if self.timestamped else self.values.encode
         if self._forgets_times:
             return slow
@@ -40,9 +39,7 @@ class DuplicateRows(WindowRows):
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
                 slow(key, value, window_start)
                 return
-            kind = type(value)
-            if kind is not CopiedValue and not (kind is text and value.isascii()):
-                value = prepare(value)
+            value = prepare(value)
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
@@ -74,15 +71,6 @@ class DuplicateRows(WindowRows):
             self.write(raw_key, self._kept(value))
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
-
-    def rows_between(
-        self, key: object, from_: int, to: int, *, newest_first: bool = False
-    ) -> Iterable[tuple[int, Any]]:
-        """Return the rows of `fetch_between`, for operators."""
-        known = self._positions.get(self.keys.encode(key))
-        if known is not None and known[-1] < from_ << SEQUENCE_BITS:
-            return ()  # the usual case in a join: no partner has come yet
-        return super().rows_between(key, from_, to, newest_first=newest_first)
 
     def _take_expired(self) -> list[TimedKey[int]]:
         if self._table is not None:
