@@ -18,8 +18,9 @@ class Block:
 
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), ``{position}`` by topic, partition and offset of
-    the record, every other word by a name for the object that ``objects`` holds under it. Nothing else may happen in
-    the operator's closure than these lines and one forward to all children, or none if ``ends``.
+    the record, every other word by a name for the object that ``objects`` holds under it. ``{copied}`` is a copy of the
+    value for a store, if the source has checked the value and no line has read it since, else None. Nothing else may
+    happen in the operator's closure than these lines and one forward to all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.
@@ -53,7 +54,9 @@ class Block:
     ignores_value: bool = False
     ends: bool = False
 
-    def render(self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None) -> list[str]:
+    def render(
+        self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None, copied: str = "None"
+    ) -> list[str]:
         """Return the lines with names in place of words.
 
         Args:
@@ -61,8 +64,9 @@ class Block:
             skip: the statement that ends the work on a record.
             position: topic, partition and offset of the record; a call of the object ``metadata`` if not given.
             old: the name of the old part of a change, if it comes as its parts.
+            copied: the expression for a copy of the value.
         """
         names = {word: name_of(word) for word in self.objects}
         lines = self.lines if old is None else str(self.of_parts)
-        words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()"}
+        words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()", "copied": copied}
         return list(filter(None, lines.format(**words, **names).split("\n")))

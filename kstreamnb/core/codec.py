@@ -79,7 +79,7 @@ def copier(serde: Serde) -> Callable[[Any], Wire]:
     """Return a function like `encode` for values that only this process reads: it prefers copies to bytes."""
     write, copy_value, is_flat = encoder(serde), serde.copy_value, serde.is_flat
     if type(serde).is_flat is not Serde.is_flat:
-        return lambda value: CopiedValue(value) if is_flat(value) else write(value)
+        return lambda value: CopiedValue(value) if type(value) is dict and is_flat(value) else write(value)
     if type(serde).copy_value is Serde.copy_value:
         return write
     return lambda value: write(value) if (copied := copy_value(value)) is None else copied

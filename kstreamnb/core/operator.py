@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import StreamPartitioner
-from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.record import Change, Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits
 
@@ -211,11 +211,28 @@ class Stateless(Operator):
         return bound(self.block(), forward)
 
 
+class BlockOperator(Operator):
+    """An operator that works with the services of its task, and whose block is all that it does."""
+
+    @abstractmethod
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return the lines that do the operator's work in one task."""
+
+    def fuse(self, context: BindContext) -> Block:
+        """Return the block for a generated function."""
+        return self.bind_block(context, context.forward_to(None))
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        return bound(self.bind_block(context, forward), forward)
+
+
 def bound(block: Block, forward: Forward) -> Process:
     """Return a function of a block's lines, which then forwards to all children unless the block ``ends``."""
     lines = ["def process(key, value, timestamp, headers):", *block.render(str, "return")]
+    lines += [] if block.old is None else [f"value = make(Change, (value, {block.old}, True))"]
     lines += [] if block.ends else ["forward(key, value, timestamp, headers)"]
-    names: dict[str, Any] = {**block.objects, "forward": forward}
+    names: dict[str, Any] = {**block.objects, "forward": forward, "make": tuple.__new__, "Change": Change}
     exec(compile("\n ".join(lines), "<kstreamnb>", "exec"), names)
     process: Process = names["process"]
     return process

@@ -14,7 +14,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
-from kstreamnb.core.codec import CopiedValue, StreamPartitioner
+from kstreamnb.core.codec import ByText, CopiedValue, StreamPartitioner
 from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde, SerdeAround
@@ -182,8 +182,8 @@ class SubscriptionReceive(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         put, drop = context.store(self.store).put, context.drop
-        foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
-        primary_bytes = context.key_serde(self.primary_key_serde).serialize
+        prefix_of = _bytes_of_text(context.key_serde(self.foreign_key_serde), subscription_prefix)
+        primary_bytes = _bytes_of_text(context.key_serde(self.primary_key_serde), bytes)
 
         def receive(key: object, message: Subscription, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -191,9 +191,8 @@ class SubscriptionReceive(Operator):
                     drop("null foreign key", key, message, timestamp)
                     return
             else:
-                prefix = subscription_prefix(foreign_bytes(key) or b"")
                 row = None if message[1] in (_FORGET, _FORGET_AND_TELL) else (message, timestamp)
-                put(prefix + (primary_bytes(message[2]) or b""), row)
+                put(prefix_of(key) + primary_bytes(message[2]), row)
             forward((key, message[2]), message, timestamp, headers)
 
         return receive
@@ -275,9 +274,7 @@ class ForeignTableJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         scan, drop, versioned = context.store(self.store).prefix_scan, context.drop, self.versioned
-        make = tuple.__new__
-        foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
-        primary_key = context.key_serde(self.primary_key_serde).deserialize
+        make, prefix_of = tuple.__new__, _bytes_of_text(context.key_serde(self.foreign_key_serde), subscription_prefix)
         find = context.kept_rows(self.rows, context.value_serde(self.value_serde)).get
 
         def tell(key: object, change: Change, timestamp: int, headers: Headers) -> None:
@@ -285,13 +282,11 @@ class ForeignTableJoin(Operator):
             if key is None or (versioned and not is_latest):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
                 return
-            prefix = subscription_prefix(foreign_bytes(key) or b"")
-            size, wire = len(prefix), find(key, NO_ROW)[0]
+            wire = find(key, NO_ROW)[0]
             if type(wire) is CopiedValue and wire == new:  # all answers share one copy
                 new = wire
-            for store_key, (message, _) in scan(prefix):
-                response = make(Response, (message[0], new, message[3]))
-                forward(primary_key(store_key[size:]), response, timestamp, headers)
+            for _, (message, _) in scan(prefix_of(key)):
+                forward(message[2], make(Response, (message[0], new, message[3])), timestamp, headers)
 
         return tell
 
@@ -343,6 +338,13 @@ class ResponseSerde(SerdeAround[Response]):
     def _read(self, data: bytes) -> Response:
         at = 1 if data[0] & _NO_HASH else 1 + HASH_BYTES
         return Response(data[1:at] or None, self._inner().deserialize(data[at:] or None))
+
+
+def _bytes_of_text(serde: Serde, convert: Callable[[bytes], bytes]) -> Callable[[Any], bytes]:
+    """Return a function that converts the bytes of a key, and caches the result by text."""
+    write = serde.serialize
+    known = ByText(lambda key: convert(write(key) or b""))
+    return lambda key: known[key] if type(key) is str else convert(write(key) or b"")
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import BindContext, BlockOperator, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
@@ -33,7 +34,7 @@ def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = Tru
 
 
 @dataclass(frozen=True)
-class JoinWindow(Operator):
+class JoinWindow(BlockOperator):
     """Forward each record to the join, then put it into this side's window store.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: window with duplicates; repartition: no.
@@ -48,16 +49,13 @@ class JoinWindow(Operator):
         """Keeps one side's records."""
         return OperatorTraits("replace", self.store)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        put = context.store(self.store).put
-
-        def keep(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            forward(key, value, timestamp, headers)
-            if key is not None:
-                put(key, value, timestamp)
-
-        return keep
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that put what the value is after the join: a joiner may have changed it."""
+        lines = """\
+row = {copied}
+{join}(key, value, timestamp, headers)
+if key is not None: {put}(key, row if row is not None and row == value else value, timestamp)"""
+        return Block(lines, objects={"join": forward, "put": context.store(self.store).put}, ends=True)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView, bound
+from kstreamnb.core.operator import BindContext, BlockOperator, Forward, GetRow, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.core.time import MAX_TIME_MS
@@ -158,7 +158,7 @@ class KeepsRows:
 
 
 @dataclass(frozen=True)
-class TableSource(KeepsRows, Operator):
+class TableSource(KeepsRows, BlockOperator):
     """Takes each record as the new value of its key's row; a null value deletes the row.
 
     Without a store the old value is unknown and never forwarded. A record older than its row still replaces
@@ -172,26 +172,28 @@ class TableSource(KeepsRows, Operator):
     store: str | None = None
     send_old: bool = False
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        drop, update = context.drop, bind_update(context, self.store, forward, send_old=self.send_old)
-        get = None if self.store is None or not self.send_old else bind_get(context.store(self.store))
-
-        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null key", key, value, timestamp)
-                return
-            row = None if get is None else get(key)
-            update(key, value, None if row is None else row[0], timestamp, headers)
-
-        return process
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that put the row and leave the parts of its change, or that leave both to a store's update."""
+        store: Any = None if self.store is None else context.store(self.store)
+        lines, old = 'if key is None:\n {drop}("null key", key, value, timestamp)\n {skip}\n', "None"
+        objects: dict[str, object] = {"drop": context.drop}
+        if store is not None and self.send_old:
+            lines, old = lines + "row = {get}(key)\nold = None if row is None else row[0]\n", "old"
+            objects["get"] = bind_get(store)
+        if store is not None and (is_versioned(store) or store.spec.cached):
+            objects["update"] = bind_update(context, self.store, forward, send_old=self.send_old)
+            return Block(lines + f"{{update}}(key, value, {old}, timestamp, headers)", objects=objects, ends=True)
+        if store is not None:
+            lines += "{put}(key, None if value is None else (({copied}) or value, timestamp))\n"
+            objects["put"] = store.put
+        return Block(lines, objects=objects, old=old)
 
 
 _NO_LIMIT = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Suppress(Operator):
+class Suppress(BlockOperator):
     """Keeps one change for each key in a buffer and forwards it when its time has come.
 
     The time of a buffered change is that of the first one buffered for its key, or with ``window_end`` the end of its
@@ -220,15 +222,7 @@ class Suppress(Operator):
         buffer = BufferTraits("change", self.store, self.wait_ms, window_end=self.window_end, bounded=bounded)
         return OperatorTraits("match", buffer=buffer)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        return bound(self._block(context, forward), forward)
-
-    def fuse(self, context: BindContext) -> Block:
-        """Return the same lines for a generated function."""
-        return self._block(context, context.forward_to(None))
-
-    def _block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
         least, most = -store.values.small, store.values.small

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change
 from kstreamnb.state import InCache
+from kstreamnb.state.duplicates import SEQUENCE_BITS
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.state.window import SEQUENCE_BITS
 
 
 class StoredRow(NamedTuple):

@@ -9,6 +9,7 @@ from kstreamnb.errors import StateError
 from kstreamnb.state.buffers import JoinBuffer, PendingJoins, SuppressBuffer
 from kstreamnb.state.cache import BEHIND_CACHE, CacheBudget
 from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.duplicates import DuplicateRows
 from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.versioned import VersionedRows
@@ -36,7 +37,9 @@ def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | Non
         raise StateError(f'store "{spec.name}" has the unknown kind "{word}"', detail=f"known: {', '.join(_KINDS)}")
     if kind is KeyValueRows and spec.max_entries is not None:
         kind = LruRows
-    cached = BEHIND_CACHE.get(kind) if spec.cached and not spec.retain_duplicates else None
+    if kind is WindowRows and spec.retain_duplicates:
+        kind = DuplicateRows
+    cached = BEHIND_CACHE.get(kind) if spec.cached else None
     store = kind(spec, context) if cached is None else cached(spec, context, budget)
     if spec.factory is not None and not isinstance(store.raw, DiskRows):
         store.restore(store.snapshot())

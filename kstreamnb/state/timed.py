@@ -1,7 +1,8 @@
 """The base of window and session stores: rows by key and position in time, expired after their retention.
 
 Kafka's persistent stores expire whole segments and refuse puts by segment; its in-memory stores refuse exactly. Both
-hide rows older than the retention from every read, so both can expire by segment here.
+hide rows older than the retention from every read, so both can expire by segment here. The rows of joins leave memory
+sooner, after at most one more retention, because nothing can read them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TimedKey: TypeAlias = tuple[Hashable, P]
 StoreClock: TypeAlias = tuple[int, ...]
 """Observed stream time (ms), sequence number and, with duplicates, that of the newest row; under the raw key None."""
 
-_LEAST_SEGMENT_MS = 60_000
+_LEAST_SEGMENT_MS, _LEAST_STEP_MS = 60_000, 1_000
 
 
 class Retention:
@@ -40,6 +41,9 @@ class Retention:
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
+        self._step_ms = self.segment_ms
+        if spec.retain_duplicates:
+            self._step_ms = min(self.segment_ms, max(self.retention_ms, _LEAST_STEP_MS))
         self._exact, self._hidden_ms = not spec.persistent, self.retention_ms - clamp_ms
         self.observe(NO_TIME)
 
@@ -51,6 +55,9 @@ class Retention:
             segment += 1
         self.live_from = self.accepted_from = segment * length if segment > 0 else (segment - 1) * length + 1
         self.next_expiry = self.retention_ms + ((segment + 1) * length if segment >= 0 else segment * length + 1)
+        if self._step_ms < length:
+            self.live_from = (observed_ms - self._hidden_ms) // self._step_ms * self._step_ms
+            self.next_expiry = min(self.next_expiry, self.live_from + self._step_ms + self._hidden_ms)
         if self._exact and not self.retention_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
         self.advance(observed_ms)
@@ -137,12 +144,14 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
             if not positions:
                 del self[key]
 
-    def drop_before(self, key: Hashable, position: Any) -> None:
-        """Remove the rows of a key that are before a position."""
+    def take_before(self, key: Hashable, position: Any) -> list[P]:
+        """Remove the rows of a key that are before a position, and return their positions."""
         positions = self[key]
-        del positions[: bisect_left(positions, position)]
+        taken = positions[: bisect_left(positions, position)]
+        del positions[: len(taken)]
         if not positions:
             del self[key]
+        return taken
 
 
 _NO_CLOCK = (-1, 0)
@@ -155,7 +164,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
     ``_bits`` unless those are -1. The observed stream time is the highest timestamp put so far.
 
-    Rows are always indexed by segment, for expiry; by time and by key only after the first range query.
+    Rows are always indexed for expiry, by segment or, with duplicates, by key; by time and by key only after the first
+    range query.
     """
 
     _bits = -1
@@ -177,7 +187,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def index_bytes(self) -> int:
         """Return an estimate of the memory that indexes of rows take, in bytes."""
         indexes = 1 + bool(self._times) + bool(self._positions)
-        return indexes * sum(map(getsizeof, self._segments.values()))
+        return indexes * (sum(map(getsizeof, self._segments.values())) or getsizeof(self.raw))
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows
@@ -203,26 +213,30 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             raw[raw_key] = row
             key, position = raw_key
             time = position[0] if bits < 0 else position >> bits
-            if not first <= time < until:
-                first = time // segment_ms * segment_ms
-                until = first + segment_ms
-            segment = segments.get(first)
-            if segment is None:
-                segments[first] = {raw_key: None}
-            else:
-                segment[raw_key] = None
-            if positions:
+            if bits > 0:
                 positions.add(key, position)
+            else:
+                if not first <= time < until:
+                    first = time // segment_ms * segment_ms
+                    until = first + segment_ms
+                segment = segments.get(first)
+                if segment is None:
+                    segments[first] = {raw_key: None}
+                else:
+                    segment[raw_key] = None
+                if positions:
+                    positions.add(key, position)
             if times:
                 times.add(time, raw_key)
 
         def forget(raw_key: TimedKey[P]) -> None:
             key, position = raw_key
             time = position[0] if bits < 0 else position >> bits
-            segment = segments[begin := time - time % segment_ms]
-            del segment[raw_key]
-            if not segment:
-                del segments[begin]
+            if bits <= 0:
+                segment = segments[begin := time - time % segment_ms]
+                del segment[raw_key]
+                if not segment:
+                    del segments[begin]
             positions.remove(key, position)
             if times:
                 times.remove(time, raw_key)
@@ -259,7 +273,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         expired = self._take_expired()
         for raw_key in expired if self._journal is not None else ():
             self._note(raw_key, self.raw[raw_key], None)
-        self._drop(expired)
+        deque(map(self.raw.pop, expired), maxlen=0)
 
     def _clock(self, observed_ms: int) -> StoreClock:
         return observed_ms, self._sequence
@@ -269,23 +283,16 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self.retention.observe(observed_ms)
 
     def _take_expired(self) -> list[TimedKey[P]]:
-        """Remove the segments that are too old, and return the raw keys of their rows."""
+        """Take the rows that are too old out of the indexes, and return their raw keys."""
         live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
         if self._table is not None:
             return self._table.keys_between(0, live_from - 1)
         dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
-        return [raw_key for first in dead for raw_key in self._segments.pop(first)]
-
-    def _drop(self, expired: list[TimedKey[P]]) -> None:
-        """Remove expired rows, silently."""
-        deque(map(self.raw.pop, expired), maxlen=0)
-        live_from = self.retention.live_from
-        if self._positions:
-            begin = self._first_at(live_from)
-            for key in dict.fromkeys(map(itemgetter(0), expired)):
-                self._positions.drop_before(key, begin)
-        if self._times:
-            self._times.drop_before(live_from)
+        expired = [raw_key for first in dead for raw_key in self._segments.pop(first)]
+        for key in dict.fromkeys(map(itemgetter(0), expired)) if self._positions else ():
+            self._positions.take_before(key, self._first_at(live_from))
+        self._times.drop_before(live_from)
+        return expired
 
     def _first_at(self, time: int) -> Any:
         """Return what sorts before all positions of a time, and after all earlier ones."""
@@ -330,9 +337,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if self._table is not None:
             return iter(self._table.keys_between(from_, to))
         if not self._times:
-            for segment in self._segments.values():
-                for raw_key in segment:
-                    self._times.add(self._time(raw_key[1]), raw_key)
+            for raw_key in filter(None, self.raw):
+                self._times.add(self._time(raw_key[1]), raw_key)
         return self._times.between(from_, to)
 
     def _in_keys(self, raw_keys: list[TimedKey[P]], from_key: object, to_key: object) -> list[TimedKey[P]]:
@@ -362,5 +368,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
 
     def _observe_silently(self, time: int) -> None:
+        expires = time >= self.retention.next_expiry
         self.apply(None, self._clock(max(time, self.retention.observed_ms)))
-        self._drop(self._take_expired())
+        if expires:
+            deque(map(self.raw.pop, self._take_expired()), maxlen=0)

@@ -12,12 +12,7 @@ from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
 from kstreamnb.state.store import Rows, StoreContext, StoreForUser
-from kstreamnb.state.timed import StoreClock, TimedKey, TimedRows
-
-SEQUENCE_BITS = 31
-"""Lowest bits of a position that number the rows of one window start, if duplicates are retained."""
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
-
+from kstreamnb.state.timed import TimedKey, TimedRows
 
 SessionKey: TypeAlias = TimedKey[tuple[int, int]]
 """The wire form of a key, and end and start (ms) of one of its sessions."""
@@ -26,25 +21,19 @@ SessionKey: TypeAlias = TimedKey[tuple[int, int]]
 class WindowRows(TimedRows[int]):
     """Rows by key and window start.
 
-    A position is the window start, or with duplicates ``start << 31 | sequence``, so that positions sort by start and
-    then by arrival. A ``time_ordered`` store (see ``spec.extra``) is Kafka's store for windows that are emitted on
-    close: it is ordered by time first and shows rows for one ms longer.
-
-    With duplicates every put has a number, as in Kafka's changelogs: late records and null values, too.
+    A position is the window start. A ``time_ordered`` store (see ``spec.extra``) is Kafka's store for windows that are
+    emitted on close: it is ordered by time first and shows rows for one ms longer.
     """
 
-    _time_at = 12
+    _bits, _time_at = 0, 12
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.window_size_ms = spec.window_size_ms or 0
-        self._bits = SEQUENCE_BITS if spec.retain_duplicates else 0
-        self._newest = 0
         self._by_time_first = not spec.persistent or bool(spec.extra.get("time_ordered"))
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
     def _bind(self) -> None:
-        self.row_at = self._duplicate_at if self.spec.retain_duplicates else self._bind_row_at()
-        self.put = self._bind_put()
+        self.row_at, self.put = self._bind_row_at(), self._bind_put()
 
     def _bind_row_at(self) -> Callable[[object, int], object]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
@@ -62,7 +51,7 @@ class WindowRows(TimedRows[int]):
         return row_at
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
-        raw, retention, bits, watched, insert = self.raw, self.retention, self._bits, self.watched, self._insert
+        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
         encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
         prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
@@ -81,20 +70,13 @@ class WindowRows(TimedRows[int]):
                 value = prepare(value)
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
-            position = window_start
-            is_newer = window_start > retention.observed_ms
-            if is_newer:
+            if window_start > retention.observed_ms:
                 retention.advance(window_start)
-            if bits:
-                self._sequence = self._newest = (self._sequence + 1) & _SEQUENCE_MASK
-                position = window_start << bits | self._newest
-            if is_newer or bits:
-                observed_ms, sequence = retention.observed_ms, self._sequence
-                clock = (observed_ms, sequence, sequence) if bits else (observed_ms, sequence)
+                clock = window_start, 0
                 if watched[0]:
                     self._note(None, raw.get(None), clock)
                 raw[None] = clock
-            raw_key = key, position
+            raw_key = key, window_start
             old = raw.get(raw_key)
             if old is None:
                 insert(raw_key, value)
@@ -106,35 +88,7 @@ class WindowRows(TimedRows[int]):
         return put
 
     def _put_slowly(self, key: object, value: object, window_start: int) -> None:
-        key, persistent = self.keys.encode(key), self.spec.persistent
-        if not self._bits:
-            self.write((key, window_start), self._kept(value))
-            return
-        observed_ms = max(window_start, self.retention.observed_ms)
-        refused = window_start <= observed_ms - self.retention.retention_ms
-        sequence = (self._sequence + 1) & _SEQUENCE_MASK
-        if value is not None:
-            self._newest = sequence
-        elif persistent:
-            observed_ms = self.retention.observed_ms
-        self._advance(observed_ms, sequence)
-        raw_key = (key, window_start << SEQUENCE_BITS | sequence)
-        if value is not None or (refused and not persistent):
-            self.write(raw_key, self._kept(value))
-        else:  # deletes nothing, but Kafka's changelog gets it
-            self._log(raw_key, None)
-
-    def _clock(self, observed_ms: int) -> StoreClock:
-        return (observed_ms, self._sequence, self._newest) if self._bits else (observed_ms, self._sequence)
-
-    def _set_clock(self, clock: StoreClock) -> None:
-        super()._set_clock(clock[:2])
-        self._newest = clock[-1]  # of two items in checkpoints of earlier versions
-
-    def _duplicate_at(self, key: object, at: int) -> object:
-        """Return a duplicate as Kafka finds it: only the youngest row of all, and none in its in-memory store."""
-        row = self.raw.get((self.keys.encode(key), at << self._bits | self._newest))
-        return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
+        self.write((self.keys.encode(key), window_start), self._kept(value))
 
     def fetch(self, key: object, from_: int, to: int | None = None) -> object:
         """Return the value of one window start or, with two times, the result of `fetch_between`."""
@@ -150,11 +104,11 @@ class WindowRows(TimedRows[int]):
     ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
-        known, visible_from = self._positions.get(raw_key), self.retention.visible_from
-        if known is not None and known[-1] < max(from_, visible_from) << self._bits:
+        known = self._positions.get(raw_key)
+        if known is not None and known[-1] < from_ << self._bits:
             return ()  # the usual case in a join: no partner has come yet
         positions = self._of_key(raw_key, from_, to)
-        return self._starts(raw_key, positions[::-1] if newest_first else positions) if positions else ()
+        return self._starts(raw_key, positions[::-1] if newest_first else positions)
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
@@ -208,7 +162,7 @@ class WindowRows(TimedRows[int]):
         return position >> self._bits, self.keys.to_bytes(key) + self._sequence_bytes(position)
 
     def _sequence_bytes(self, position: int) -> bytes:
-        return (position & _SEQUENCE_MASK if self._bits else 0).to_bytes(4)
+        return bytes(4)
 
     def _key_bytes(self, raw_key: TimedKey[int]) -> bytes:
         """Return key, window start (8 bytes) and sequence (4 bytes) as bytes."""
@@ -217,20 +171,7 @@ class WindowRows(TimedRows[int]):
         return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(position)))
 
     def _key_from(self, data: bytes) -> TimedKey[int]:
-        start = int.from_bytes(data[-12:-4], signed=True)
-        return super()._key_from(data[:-12]), start << self._bits | int.from_bytes(data[-4:]) if self._bits else start
-
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
-        if self._bits:
-            _, position = self._key_from(key)
-            sequence = position & _SEQUENCE_MASK
-            self._sequence = max(self._sequence, sequence)  # Kafka's own sequence restarts at 1 after each restart
-            self._newest = self._newest if value is None else sequence
-            counts = value is not None or not self.spec.persistent
-            self._observe_silently(position >> self._bits if counts else self.retention.observed_ms)
-            if value is None:
-                return  # put and logged, but deletes nothing
-        super()._replay(key, value, timestamp, headers)
+        return super()._key_from(data[:-12]), int.from_bytes(data[-12:-4], signed=True)
 
     def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
         """Return the window of a row."""

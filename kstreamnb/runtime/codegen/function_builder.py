@@ -100,12 +100,13 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
+        copied = "None" if self.facts.lent is None else "CopiedValue(value) if type(value) is dict and flat else None"
         if not block.ignores_value:
             self.own_value()
         if block.of_parts is None:
             self.join_parts(node)
         names, old = {word: self.name(thing, word) for word, thing in block.objects.items()}, self.facts.old
-        for line in block.render(names.__getitem__, self._skip, position=self.position, old=old):
+        for line in block.render(names.__getitem__, self._skip, self.position, old, copied):
             self.add(node, line)
         if old is None:
             self.facts.update(block)

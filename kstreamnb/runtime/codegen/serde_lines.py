@@ -39,12 +39,14 @@ def _read(builder: FunctionBuilder, serde: Serde, name: str) -> str:
 def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
     """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
     write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
-    lent = ""
+    written, lent = f"{write}({name})", ""
+    if in_process and isinstance(serde, JsonSerde):
+        written = f"{CopiedValue.__name__}({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
     if name == "value" and builder.facts.lent == serde and in_process:
         lent = f"(value if type(value) is {CopiedValue.__name__} else {CopiedValue.__name__}(value)) if flat else "
     elif name == "value":
         builder.own_value()
-    written = _unless_kept(builder, serde, name, f"{lent}{write}({name})")
+    written = _unless_kept(builder, serde, name, lent + written)
     if name == "value" and builder.facts.wire == serde and not in_process:
         return f"wire if type(wire) is {SerializedValue.__name__} else {written}"
     return written

@@ -69,6 +69,14 @@ def suppressed() -> ks.Topology:
     return builder.build()
 
 
+def joined() -> ks.Topology:
+    """A join of streams: each loop puts its records after the join, and copies a value once."""
+    builder = ks.StreamsBuilder("joined")
+    windows = ks.JoinWindows.of(difference="5ms")
+    builder.stream("in").join(builder.stream("other"), lambda one, other: one + other, windows).to("out")
+    return builder.build()
+
+
 def branches() -> ks.Topology:
     """A node with two children: the first is called, the last is inlined."""
     builder = ks.StreamsBuilder("branches")
@@ -108,6 +116,7 @@ CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
     "count-recorded": (counting, 1, True),
     "windows": (windows, 1, False),
     "suppressed": (suppressed, 1, False),
+    "joined": (joined, 1, False),
     "branches": (branches, 1, False),
     "partitioned": (partitioned, 2, False),
     "processor": (processor, 1, False),

@@ -99,6 +99,25 @@ def test_rows_of_expired_segments_leave_every_index_and_an_undo_brings_them_back
     assert ([0, 2], [0, 1, 2, 3]) == values()
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_rows_of_a_short_join_leave_memory_soon_and_reads_show_the_same(persistent: bool) -> None:
+    """A store with duplicates holds little more than a second of rows; one without keeps them for a minute."""
+    stores = [
+        window_store(retain_duplicates=duplicates, persistent=persistent, retention_ms=50)[1]
+        for duplicates in (True, False)
+    ]
+    for start in (*range(0, 30_000, 10), *range(29_001, 29_990, 10)):  # the last ones are late
+        key = "ab"[start % 20 // 10]
+        shown = []
+        for store in stores:
+            store.put(key, start, start)
+            rows = list(store.fetch_between(key, 0, 40_000)), list(store.fetch_all(0, 40_000))
+            shown.append([[row[1] for row in each] for each in rows])
+        assert shown[0] == shown[1]
+    short, long = (len(store.raw) for store in stores)
+    assert short < 350 < 2_500 < long
+
+
 def test_a_time_ordered_store_shows_rows_one_ms_longer() -> None:
     """The store behind aggregations that emit on window close."""
     for extra, shown in (({}, []), ({"time_ordered": True}, [100_000])):

@@ -125,6 +125,21 @@ def test_a_row_read_from_a_store_is_private_to_its_reader() -> None:
     assert before == dict(people.all())
 
 
+def test_a_join_keeps_the_value_that_its_joiner_left_and_no_later_change() -> None:
+    """The window store is written after the join, as in Kafka, and keeps a private copy."""
+
+    def take(left: dict[str, Any], right: dict[str, Any]) -> list[int]:
+        left["pieces"] += 1
+        return [left["pieces"], right["pieces"]]
+
+    builder = ks.StreamsBuilder("pairs")
+    builder.stream("left").join(builder.stream("right"), take, ks.JoinWindows.of("1s")).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions=1)
+    topics = ["right", "left", "right", "right"]
+    driver.pipe([TopicRecord(topic, -1, -1, at, "a", dict(FLAT)) for at, topic in enumerate(topics)])
+    assert [[3, 2], [4, 2], [4, 2]] == [record.value for record in driver.create_output_topic("out").read_records()]
+
+
 def test_a_store_keeps_copies_of_its_first_rows_only() -> None:
     """Later rows are bytes, which take less memory; so is what is not a flat value."""
     few, many = value_codec(ks.Serdes.json(), range(10)), value_codec(ks.Serdes.json(), range(20_000))
