@@ -190,29 +190,8 @@ class Operator(ABC):
         return None
 
 
-class Stateless(Operator):
-    """An operator whose block is all that it does; without a generated function it runs as a closure."""
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The default: no traits."""
-        return NO_TRAITS
-
-    @abstractmethod
-    def block(self) -> Block:
-        """Return the lines that do the operator's work."""
-
-    def fuse(self, context: BindContext) -> Block:
-        """Return the block, which is the same in every task."""
-        return self.block()
-
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        return bound(self.block(), forward)
-
-
 class BlockOperator(Operator):
-    """An operator that works with the services of its task, and whose block is all that it does."""
+    """An operator whose block is all that it does; without a generated function it runs as a closure."""
 
     @abstractmethod
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
@@ -225,6 +204,27 @@ class BlockOperator(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         return bound(self.bind_block(context, forward), forward)
+
+
+class Stateless(BlockOperator):
+    """An operator whose block is the same in every task."""
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The default: no traits."""
+        return NO_TRAITS
+
+    @abstractmethod
+    def block(self) -> Block:
+        """Return the lines that do the operator's work."""
+
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return the block."""
+        return self.block()
+
+    def fuse(self, context: BindContext) -> Block:
+        """Return the block, without a function that forwards."""
+        return self.block()
 
 
 def bound(block: Block, forward: Forward) -> Process:

@@ -209,13 +209,6 @@ class Executor:
             context.stamp[0] = None
         self._note("committed")
 
-    def generated_source(self) -> str:
-        """Return the Python source of the functions that were generated for the task's nodes, for debugging.
-
-        Functions for nodes are generated when the task is made, loops over records when a source first gets records.
-        """
-        return self.locations.source()
-
     def _open(self, topic: str, partition: int) -> RecordQueue:
         context = self.context
         plan, source = context.plan, context.plan.source_of(topic)

@@ -339,6 +339,13 @@ class Task(Checkpointed, Queued):
         """Return the number of records consumed, and of those dropped by node and reason."""
         return {"consumed": self.consumed, "dropped": dict(self.context.dropped)}
 
+    def generated_source(self) -> str:
+        """Return the Python source of the functions that were generated for the task's nodes, for debugging.
+
+        Functions for nodes are generated when the task is made, loops over records when a source first gets records.
+        """
+        return self.locations.source()
+
     def close(self) -> None:
         """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""
         with ExitStack() as last_first:

@@ -164,8 +164,9 @@ class ApplicationLifecycle:
         """Process records of this application alone, and return how many; `ClusterDriver.run_ready` runs them all.
 
         Args:
-            limit: greatest number of records. Default: None, all that are ready.
+            limit: maximum number of records. Default: None, all that are ready.
         """
+        check_arguments(ApplicationLifecycle.run_ready, locals())
         if self.status != "running":
             return 0
         thread, before = self._thread, sum(task.processed for task in self._tasks.values())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb
-from kstreamnb.core.operator import Operator, Stateless
+from kstreamnb.core.operator import BlockOperator, Operator, Stateless
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.traits import BufferTraits, JoinTraits, OperatorTraits
 from kstreamnb.core.windows import TimeWindows
@@ -22,7 +22,7 @@ from kstreamnb.operators.derived_tables import DerivedTable, TableFilter, TableT
 from kstreamnb.operators.folding import WindowedFold
 
 PACKAGE = Path(kstreamnb.__file__).parent
-BASES = {Stateless, DerivedTable, WindowedFold}
+BASES = {BlockOperator, Stateless, DerivedTable, WindowedFold}
 
 
 def _operators() -> list[type[Operator]]:
