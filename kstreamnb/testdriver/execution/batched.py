@@ -148,7 +148,9 @@ class _BatchedRun:
         for level in dict.fromkeys(levels.values()):
             own = [number for number in readers if levels[number] == level]
             as_given = level == 0 and all(orders[readers[n]].takes_records(*batch.partitions[n]) for n in own)
-            feed = every if batch.records and as_given else every._replace(records=batch.input_records(router))
+            feed = every
+            if not (batch.records and as_given):  # a list of numbers: no loop is shared
+                feed = every._replace(records=batch.input_records(router), numbers=list(batch.numbers))
             if len(own) < len(readers):
                 feed = feed.at([at for at, number in enumerate(batch.numbers) if levels[number] == level])
             self._feeds[level].append(feed)
@@ -287,10 +289,9 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         readers[0].run_batch(*partitions[0], batch, batch.first[partitions[0]], marks)
         return
     with ExitStack() as stack:
-        present = {number: partitions[number] for number in readers}
         if _run_shared(batch, stack, marks):
             return
-        loops = ((n, readers[n].interleave(batch, part, batch.first[part])) for n, part in present.items())
+        loops = ((n, task.interleave(batch, partitions[n], batch.first[partitions[n]])) for n, task in readers.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
         if marks is None:
@@ -305,8 +306,6 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
     """Process the records of a topic in the loop that the tasks of its partitions share; return False without one."""
     numbers, partitions, tasks = batch.arrivals.numbers, batch.arrivals.partitions, list(batch.readers.values())
     if type(numbers) is not NumbersByKey or len(tasks) < len(partitions):
-        return False
-    if not all(map(Task.takes_records, tasks, *zip(*partitions, strict=True))):
         return False
     loop, seen = shared_loop(tasks, partitions[0][0], marked=marks is not None)
     if loop is None:
@@ -330,8 +329,8 @@ class _LevelBatch(Batch):
     def __init__(self, readers: Mapping[int, Task], arrivals: _Arrivals, first: Mapping[Partition, int]) -> None:
         super().__init__(arrivals.records, "", -1, "", None)
         self.readers, self.arrivals, self.first = readers, arrivals, first
-        present = {number: arrivals.partitions[number] for number in readers}
-        self._positions = {n: (*partition, readers[n].queue_of(*partition).source) for n, partition in present.items()}
+        parts = arrivals.partitions
+        self._positions = {n: (*parts[n], task.queue_of(*parts[n]).source) for n, task in readers.items()}
         self._numbers = arrivals.numbers
 
     def taken(self, topic: str, partition: int) -> int:

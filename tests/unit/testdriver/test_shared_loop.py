@@ -84,3 +84,22 @@ def test_a_partition_that_does_not_exist_is_refused() -> None:
     driver = ks.TopologyTestDriver(builder.build(), partitions=2, verify=False)
     with pytest.raises(ks.errors.EngineError, match='topic "in" has no partition 9'):
         driver.pipe([TopicRecord("in", 9 if n == 250 else -1, -1, n, "k", n) for n in range(300)])
+
+
+def test_a_topic_that_a_later_level_reads_has_the_results_of_single_records() -> None:
+    """A join whose other side is regrouped reads its input in the second level, where records come as bytes."""
+
+    def joined(size: int) -> list[Any]:
+        builder = ks.StreamsBuilder("app")
+        other = builder.stream("other").select_key(lambda key, _: key)
+        pairs = builder.stream("in").join(other, lambda left, right: left["n"] - right["n"], ks.JoinWindows.of("20ms"))
+        pairs.to("out")
+        driver = ks.TopologyTestDriver(builder.build(), partitions=4, verify=False)
+        driver.pipe([record._replace(topic="other") for record in RECORDS[:100]])
+        for at in range(0, len(RECORDS), size):
+            driver.pipe(RECORDS[at : at + size])
+        return driver.create_output_topic("out").read_records_to_list()
+
+    single, many = joined(1), joined(len(RECORDS))
+    assert many == single
+    assert len(many) > 20
