@@ -183,7 +183,7 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
 
 
 def test_the_explorer_paints_what_the_query_costs_while_it_runs(notebook: Notebook, widget: Locator) -> None:
-    """Operators and stores have a depth of colour and figures, tasks a row each; new records appear without a click."""
+    """Operators and stores have a depth of color and figures, tasks a row each; new records appear without a click."""
     explorer = notebook.run(COST).locator(".ks-explorer")
     expect(explorer.locator(".ks-graph .ks-heat-5").first).to_be_visible()
     expect(explorer.locator(".ks-graph .node.ks-store")).to_contain_text(re.compile(r"\d+ rows, \d+ writes"))

@@ -83,7 +83,7 @@ def key(value: Any) -> Any:
 
 
 def materialized(op: Op, kind: str) -> Materialized | None:
-    """Return the options that the materialisation fields describe."""
+    """Return the options that the materialization fields describe."""
     if op.get("store") is None and not op.get("mat"):
         return None
     options = Materialized(

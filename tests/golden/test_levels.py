@@ -17,7 +17,7 @@ SHARES = 8
 
 @pytest.fixture(scope="module")
 def vectors() -> list[dict[str, Any]]:
-    """All behaviour vectors except Kafka's accidents."""
+    """All behavior vectors except Kafka's accidents."""
     return [vector for vector in load([VECTORS]) if vector["name"] not in accidents()]
 
 

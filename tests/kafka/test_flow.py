@@ -1,4 +1,4 @@
-"""A constant flow of records while something happens to the application: kills, a new version, a stalled neighbour.
+"""A constant flow of records while something happens to the application: kills, a new version, a stalled neighbor.
 
 All of it is slow, because the requirements state rates and seconds: ``pytest -m slow``.
 """
@@ -169,7 +169,7 @@ def stalling(mark: Path) -> ks.Topology:
     return builder.build()
 
 
-def test_an_application_that_stalls_leaves_its_neighbour_its_latency(bench: Bench) -> None:
+def test_an_application_that_stalls_leaves_its_neighbor_its_latency(bench: Bench) -> None:
     """S4-18: one stalls for 30 s; the other's batches continue, and take at most twice as long as before."""
     mark = bench.folder / "stall"
     bench.fill("stalled-in", 10)

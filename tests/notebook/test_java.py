@@ -153,7 +153,7 @@ ORDERS = [
 EXAMPLES = (
     Example("E21", "13_guarantees", "totals", "[('payments', *pair, 0) for pair in payments]"),
     Example("E22", "09_processor_api", "sorter", "rows([*disorder, *straggler])"),
-    Example("E24", "08_captcha_tables", "catalogue", "rows(sorted(ORDERS, key=lambda order: order.timestamp))"),
+    Example("E24", "08_captcha_tables", "catalog", "rows(sorted(ORDERS, key=lambda order: order.timestamp))"),
     Example("E25", "20_java_takeover", "dualWrite", "rows(payments)"),
     Example("E25", "20_java_takeover", "sums", "rows(live, 'copy')"),
     Example("E25", "20_java_takeover", "sums", "rows([each for each in live if each.value != 40], 'copy')"),

@@ -252,9 +252,9 @@ PINS = [
     Pin("Java", TAKEOVER, "rows[changes[-1].key]", b"21"),
     Pin("Java", TAKEOVER, "list(found.values())", ["21", "nothing"]),
     Pin("Java", TAKEOVER, "(before[1][-10:], before[1] == CHANGELOG)", ("-changelog", True)),
-    # E19: restores after three endings; E24: a catalogue in all partitions; E25: a lost record is found by its key
+    # E19: restores after three endings; E24: a catalog in all partitions; E25: a lost record is found by its key
     Pin("E19", GROUPS, "list(endings.values())", [(20, True), (220, True), (220, True)]),
-    Pin("E24", CAPTCHA, "({r.partition for r in enriched}, len(catalogue().internal_topics))", ({0, 1, 2, 3}, 0)),
+    Pin("E24", CAPTCHA, "({r.partition for r in enriched}, len(catalog().internal_topics))", ({0, 1, 2, 3}, 0)),
     Pin(
         "E24",
         CAPTCHA,

@@ -77,7 +77,7 @@ def results(
 
 
 @given(BRANCHES, RECORDS, st.sampled_from([True, *RULES]))
-def test_an_optimised_topology_gives_the_same_results(
+def test_an_optimized_topology_gives_the_same_results(
     branches: list[tuple[list[str], str]], records: list[tuple[str, str, int]], optimize: bool | str
 ) -> None:
     """All rules together, and each one separately."""

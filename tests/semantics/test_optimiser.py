@@ -26,14 +26,14 @@ def owned(topology: ks.Topology) -> set[str]:
     return {topic.name for topic in topology.owned_topics("app")}
 
 
-def test_optimising_merges_repartitions_and_reuses_source_topics() -> None:
+def test_optimizing_merges_repartitions_and_reuses_source_topics() -> None:
     """S0-46: two repartition topics become one, and the table's topic serves as its changelog; results are equal."""
-    plain, optimised = shuffled().build(), shuffled().build(optimize=True)
+    plain, optimized = shuffled().build(), shuffled().build(optimize=True)
     both = {"app-c1-repartition", "app-c1-changelog", "app-c2-changelog"}
     assert (4, both | {"app-c2-repartition", "app-ts-changelog"}) == (len(plain.subtopologies()), owned(plain))
-    assert (3, both) == (len(optimised.subtopologies()), owned(optimised))
+    assert (3, both) == (len(optimized.subtopologies()), owned(optimized))
     found = []
-    for topology in (plain, optimised):
+    for topology in (plain, optimized):
         driver = ks.TopologyTestDriver(topology, partitions={"in": 3, "t": 2})
         for row in records("in: a→x@0, b→y@1, c→x@2, d→z@3", "t: k→v@4"):
             driver.create_input_topic(row.topic).pipe_input(row.key, row.value, at=row.timestamp)

@@ -79,7 +79,7 @@ def test_what_is_on_order_is_not_ordered_again(once: bool, orders: list[int]) ->
 def test_a_left_join_of_tables_keeps_rows_without_a_match(engine: Engine) -> None:
     """S2-41: the joiner gets None for a missing row."""
 
-    def labelled() -> ks.Topology:
+    def labeled() -> ks.Topology:
         builder = ks.StreamsBuilder()
         joined = builder.table("stock").left_join(builder.table("prices"), lambda pieces, price: [pieces, price])
         joined.to_stream().to("labels")
@@ -87,4 +87,4 @@ def test_a_left_join_of_tables_keeps_rows_without_a_match(engine: Engine) -> Non
 
     rows = (Row("stock", "apple", 3, 0), Row("stock", "pear", 5, 1), Row("prices", "apple", 100, 2))
     expected: list[Any] = [("apple", [3, None], 0), ("pear", [5, None], 1), ("apple", [3, 100], 2)]
-    engine.check(Scenario(labelled, rows, {"labels": expected}))
+    engine.check(Scenario(labeled, rows, {"labels": expected}))

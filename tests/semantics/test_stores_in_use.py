@@ -239,7 +239,7 @@ def test_a_stream_as_a_table_as_a_stream_is_the_stream(engine: Engine) -> None:
     engine.check(Scenario(there_and_back, rows, {"out": expected}))
 
 
-# --- S1-19: a materialised view -----------------------------------------------------------------------------------
+# --- S1-19: a materialized view -----------------------------------------------------------------------------------
 def dear_names() -> ks.Topology:
     """Names of expensive products in capitals, joined with their stock."""
     builder = ks.StreamsBuilder()
@@ -257,7 +257,7 @@ FROM products JOIN stock USING (key) WHERE json_extract(products.value, '$.price
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_materialised_view_equals_its_sql_query_after_each_change(seed: int) -> None:
+def test_a_materialized_view_equals_its_sql_query_after_each_change(seed: int) -> None:
     """S1-19: the store equals a SELECT over the sources, after each of 50 random changes."""
     chance, sizes = Random(seed), set()
     driver = ks.TopologyTestDriver(dear_names())

@@ -1,4 +1,4 @@
-"""Worked examples that no chapter of the course covers: consumer groups, logs, catalogues, migrations, operations.
+"""Worked examples that no chapter of the course covers: consumer groups, logs, catalogs, migrations, operations.
 
 Each test names its row of the examples (E11 … E28) and the requirements that define its expected results.
 """
@@ -270,16 +270,16 @@ def test_mended_code_reads_its_input_again() -> None:
 
 
 # --- E24: reference data ----------------------------------------------------------------------------------------------
-def test_a_catalogue_enriches_orders_on_all_partitions_without_a_repartition() -> None:
-    """E24, S4-21, S4-22: any order key, any partition; later orders see a change of the catalogue on every instance."""
+def test_a_catalog_enriches_orders_on_all_partitions_without_a_repartition() -> None:
+    """E24, S4-21, S4-22: any order key, any partition; later orders see a change of the catalog on every instance."""
     builder = ks.StreamsBuilder("enrich")
-    catalogue = builder.global_table("product-catalog", store="global-product-store")
+    catalog = builder.global_table("product-catalog", store="global-product-store")
 
     def priced(order: dict[str, Any], product: dict[str, Any] | None) -> dict[str, Any]:
         return {**order, **(product or {"name": "unknown"})}
 
     orders = builder.stream("orders")
-    orders.left_join(catalogue, priced, key_selector=lambda key, order: order["productId"]).to("enriched")
+    orders.left_join(catalog, priced, key_selector=lambda key, order: order["productId"]).to("enriched")
     topology = builder.build()
     assert not topology.internal_topics
     assert "for global store (will not generate tasks)" in str(topology.describe())

@@ -253,7 +253,7 @@ def p35_a_processor_has_types(amounts: ks.KStream[str, int], orders: ks.KStream[
     return amounts.process(Doubled, name="doubled")
 
 
-class Labelled:
+class Labeled:
     """Puts the key before the value."""
 
     def transform(self, key: str, value: Customer) -> str:
@@ -262,8 +262,8 @@ class Labelled:
 
 
 def p36_a_transformer_has_types(customers: ks.KTable[str, Customer], stock: ks.KTable[str, int]) -> ks.KTable[str, str]:
-    stock.transform_values(Labelled)  # error: it takes customers
-    return customers.transform_values(Labelled, store="labels")
+    stock.transform_values(Labeled)  # error: it takes customers
+    return customers.transform_values(Labeled, store="labels")
 
 
 def p37_options_are_typed() -> ks.Materialized:

@@ -183,14 +183,14 @@ def _sniffing(path: Path) -> Iterator[str]:
                 yield f"{path.name}:{node.lineno}: {ast.unparse(node)}"
 
 
-def test_no_operator_is_recognised_by_its_attributes_outside_core() -> None:
+def test_no_operator_is_recognized_by_its_attributes_outside_core() -> None:
     """Traits are read instead; only a description prints the name of an operator's class."""
     outside = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "core"]
     found = [hit for path in outside for hit in _sniffing(path)]
     assert [hit.split(":")[0::2] for hit in found] == [["description.py", " type(node.operator).__name__"]]
 
 
-def test_sniffing_is_recognised(tmp_path: Path) -> None:
+def test_sniffing_is_recognized(tmp_path: Path) -> None:
     """The search finds every form that was in use."""
     lines = [
         'hasattr(operator, "view")',

@@ -67,7 +67,7 @@ def test_a_difference_names_nodes_and_what_happens_to_state() -> None:
     assert str(cached) == '! store "totals" has other settings: cached False -> True'
 
 
-def test_a_generated_store_whose_number_shifted_is_recognised() -> None:
+def test_a_generated_store_whose_number_shifted_is_recognized() -> None:
     """Inserting an operator renumbers unnamed nodes: the difference says so."""
     text = (
         "Sub-topology: 0\nSource: s (topics: [a])\n--> p\nProcessor: p (stores: [KSTREAM-REDUCE-STATE-STORE-{}])\n<-- s"

@@ -126,10 +126,10 @@ def test_a_picture_holds_no_script_no_address_and_no_version() -> None:
 
 
 def contrast(one: str, two: str) -> float:
-    """Contrast of two colours by the formula of WCAG."""
+    """Contrast of two colors by the formula of WCAG."""
 
-    def luminance(colour: str) -> float:
-        parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+    def luminance(color: str) -> float:
+        parts = (int(color[index : index + 2], 16) / 255 for index in (1, 3, 5))
         red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -144,7 +144,7 @@ def mixed(tint: str, share: float, ground: str) -> str:
 
 
 def test_text_can_be_read_in_light_and_dark() -> None:
-    """At least 4.5:1 for text on every tint, and 3:1 for outlines, with the fallback colours."""
+    """At least 4.5:1 for text on every tint, and 3:1 for outlines, with the fallback colors."""
     grounds = re.findall(r"--ks-light:(#\w+);--ks-dark:(#\w+)", css("graph"))
     tints = re.findall(r"fill:(#\w+);fill-opacity:([.\d]+);stroke:(#\w+)", css("graph"))
     assert (len(grounds), len(tints)) == (2, 5)
@@ -316,8 +316,8 @@ def test_a_picture_a_little_wider_than_a_page_is_drawn_to_its_width() -> None:
     assert width(8) == pytest.approx(1080, abs=1)
 
 
-def test_shapes_keep_their_colours_if_a_viewer_removes_style_sheets() -> None:
-    """Each shape of a chart, a timeline and the legend of a graph has the colours of its class as attributes."""
+def test_shapes_keep_their_colors_if_a_viewer_removes_style_sheets() -> None:
+    """Each shape of a chart, a timeline and the legend of a graph has the colors of its class as attributes."""
     builder = ks.StreamsBuilder("clicks")
     windows = ks.TimeWindows.of("10s", grace="5s")
     builder.stream("clicks").group_by_key().windowed_by(windows).count(store="counts").to_stream().to("out")

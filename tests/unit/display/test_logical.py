@@ -33,7 +33,7 @@ def boxes(view: GraphView) -> list[str]:
 
 
 def test_every_call_of_the_dsl_is_one_shape() -> None:
-    """Neighbouring calls of the same kind on one line remain two operators."""
+    """Neighboring calls of the same kind on one line remain two operators."""
     view = logical_view(joined())
     assert boxes(view) == ["join", "join", "join", "repartition"]
     assert all(box.folded and box.kind == "operator" for box in view.boxes)

@@ -81,9 +81,9 @@ def test_a_repartition_reached_on_two_ways_stays_where_it_is() -> None:
     keyed = builder.stream("orders").select_key(by_first)
     keyed.merge(keyed.filter(is_paid)).group_by_key().count(store="a")
     keyed.group_by_key().count(store="b")
-    optimised = builder.build(optimize=True)
-    assert topics(optimised) == ["b-repartition", "a-repartition"]
-    assert len(optimised.subtopologies()) == len(builder.build().subtopologies()) == 3
+    optimized = builder.build(optimize=True)
+    assert topics(optimized) == ["b-repartition", "a-repartition"]
+    assert len(optimized.subtopologies()) == len(builder.build().subtopologies()) == 3
 
 
 def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
@@ -93,9 +93,9 @@ def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
     joined = keyed.join(builder.table("names"), pair)
     keyed.filter(is_paid).merge(joined).to_table(store="latest")
     assert len(topics(builder.build())) == 2
-    optimised = builder.build(optimize=True)
-    assert topics(optimised) == ["KSTREAM-KEY-SELECT-0000000001-repartition"]
-    assert optimised.nodes["KSTREAM-FILTER-0000000009"].parents == ("KSTREAM-KEY-SELECT-0000000001-repartition-source",)
+    optimized = builder.build(optimize=True)
+    assert topics(optimized) == ["KSTREAM-KEY-SELECT-0000000001-repartition"]
+    assert optimized.nodes["KSTREAM-FILTER-0000000009"].parents == ("KSTREAM-KEY-SELECT-0000000001-repartition-source",)
 
 
 def test_a_stream_that_joins_below_a_merged_repartition_must_be_co_partitioned_with_it() -> None:
@@ -104,9 +104,9 @@ def test_a_stream_that_joins_below_a_merged_repartition_must_be_co_partitioned_w
     keyed = builder.stream("orders").select_key(by_first)
     keyed.group_by_key().count(store="a")
     keyed.merge(builder.stream("returns")).group_by_key().count(store="b")
-    optimised = builder.build(optimize=True)
-    assert topics(optimised) == ["a-repartition"]
-    assert optimised.partition_counts({"orders": 2, "returns": 3})["a-repartition"] == 3
+    optimized = builder.build(optimize=True)
+    assert topics(optimized) == ["a-repartition"]
+    assert optimized.partition_counts({"orders": 2, "returns": 3})["a-repartition"] == 3
 
 
 def test_a_repartition_below_another_change_of_keys_stays() -> None:
@@ -258,7 +258,7 @@ def test_a_topic_that_is_a_stream_and_a_table_is_refused_with_both_places() -> N
     assert caught.value.origin.code == 'builder.stream("orders").to("out")'
 
 
-def test_a_topology_says_what_optimising_did_and_what_it_left() -> None:
+def test_a_topology_says_what_optimizing_did_and_what_it_left() -> None:
     """A repartition that Kafka Streams would move along one path only is reported with the reason why it remains."""
     builder = StreamsBuilder()
     keyed = builder.stream("orders").select_key(by_first)

@@ -103,7 +103,7 @@ def test_out_of_order_changes_of_a_versioned_table_join_nothing() -> None:
     assert t.context.reasons() == ["out of order"]
 
 
-def test_a_materialised_join_keeps_its_rows() -> None:
+def test_a_materialized_join_keeps_its_rows() -> None:
     """The joined table's own store holds the result with its time."""
     context = FakeContext(StoreSpec("joined", "timestamped_key_value"))
     merge = context.bind(TableJoinMerge("joined", False))

@@ -46,7 +46,7 @@ def test_cpu_time_is_that_of_the_node_itself() -> None:
 
 
 def test_a_profile_is_a_heat_map() -> None:
-    """The graph has shades of colour and the figures, and so has the explorer; other pictures have none."""
+    """The graph has shades of color and the figures, and so has the explorer; other pictures have none."""
     profile = run().profile()
     svg = profile.to_svg()
     assert "ks-heat-" in svg

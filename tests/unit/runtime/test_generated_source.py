@@ -150,7 +150,7 @@ def any_function(*_arguments: object) -> Any:
 
 
 def fold_blocks() -> list[tuple[str, Block]]:
-    """Blocks of every kind of aggregate: counts, initialised folds and reducers, by key and by window."""
+    """Blocks of every kind of aggregate: counts, initialized folds and reducers, by key and by window."""
     blocks = []
     for initializer, aggregator in ((zero, count_up), (int, any_function), (None, any_function)):
         for fold in (

@@ -188,7 +188,7 @@ def test_deltas_need_tracking_and_hold_only_changes() -> None:
 
 
 def test_a_plan_travels_to_another_process() -> None:
-    """Pickled by value if the processor is the user's own, and equal in behaviour."""
+    """Pickled by value if the processor is the user's own, and equal in behavior."""
     topology = Topology("tasks").add_source("source", "a", **TEXT)
     topology.add_processor("node", Where, "source").add_sink("sink", "out", "node", **TEXT)
     (plan,) = plan_tasks(topology, Config(), {"a": 1})

@@ -404,7 +404,7 @@ def test_every_kind_of_rows_can_be_browsed(priced: ks.Replay) -> None:
 
 
 def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
-    """The neighbours of a cell remain the same objects."""
+    """The neighbors of a cell remain the same objects."""
     held = {"quantity": [1]}
     editor = ks.widgets.edit(ks.Sample((ks.TopicRecord("in", 0, 0, 5, "shoe", held),)))
     editor.tell("put", row=0, column="key", text="boot")
