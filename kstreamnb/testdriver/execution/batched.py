@@ -23,7 +23,7 @@ from operator import call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey, least_head_order
@@ -124,7 +124,7 @@ class _BatchedRun:
         self._feeds: list[list[_Arrivals]] = [[] for _ in range(self._depths)]
         self._rows: dict[str, list[tuple[_Pass, Sequence[int], list[OutputRow]]]] = {}
         self._end: int | None = None
-        self._error: ProcessingError | KeyboardInterrupt | None = None
+        self._error: KStreamError | KeyboardInterrupt | None = None
 
     def run(self, batch: InputBatch) -> None:
         try:
@@ -197,7 +197,7 @@ class _BatchedRun:
         marks = passed.marks if self._has_to_mark(level) else None
         try:
             _process(batch, tasks.rows, marks)
-        except (ProcessingError, KeyboardInterrupt) as error:  # later levels end what this one did before
+        except (KStreamError, KeyboardInterrupt) as error:  # later levels end what this one did before
             self._error, self._end = error, passed.steps[max(batch.index(), 0)]
         finally:
             if marks is not None:
@@ -291,6 +291,8 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
     with ExitStack() as stack:
         if _run_shared(batch, stack, marks):
             return
+        if type(batch.arrivals.numbers) is NumbersByKey:
+            batch.arrivals.numbers.check()
         loops = ((n, task.interleave(batch, partitions[n], batch.first[partitions[n]])) for n, task in readers.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())

@@ -11,7 +11,7 @@ from typing import Any
 from kstreamnb.core.codec import ByText, encoder, key_partitioner
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import SerdeError
+from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, no_partition
@@ -123,7 +123,8 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
 class NumbersByKey(Sequence[int]):
     """The index of each record's partition: the one it names, or if that is negative the one of its key.
 
-    They are computed when they are first read, and not at all if a loop finds them itself.
+    They are computed when they are first read, and not at all if a loop finds them itself. A record without one fails
+    when its turn comes: an iteration counts it as one of the first partition, and its index raises its error.
 
     Attributes:
         known: returns the index by text key.
@@ -132,14 +133,30 @@ class NumbersByKey(Sequence[int]):
 
     def __init__(self, records: Sequence[TopicRecord], known: ByText[int], find: Callable[[int, object], int]) -> None:
         self._records, self.known, self.find = records, known, find
+        self._errors: dict[int, KStreamError] = {}
 
     @cached_property
     def _numbers(self) -> list[int]:
         known, find = self.known, self.find  # by index: fields of a named tuple by name would dominate this loop
-        return [
-            known[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
-            for record in self._records
-        ]
+        try:
+            return [
+                known[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
+                for record in self._records
+            ]
+        except KStreamError:
+            return list(map(self._found, count(), self._records))
+
+    def _found(self, at: int, record: TopicRecord) -> int:
+        try:
+            return self.find(record.partition, record.key)
+        except KStreamError as error:
+            self._errors[at] = error
+            return 0
+
+    def check(self) -> None:
+        """Raise the error of the first record without a partition."""
+        if self._numbers and self._errors:
+            raise next(iter(self._errors.values()))
 
     def __len__(self) -> int:
         return len(self._records)
@@ -150,7 +167,10 @@ class NumbersByKey(Sequence[int]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return NumbersByKey(self._records[at], self.known, self.find)
-        return self._numbers[at]
+        number = self._numbers[at]
+        if at in self._errors:
+            raise self._errors[at]
+        return number
 
 
 def _numbers(

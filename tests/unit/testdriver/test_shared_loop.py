@@ -103,3 +103,18 @@ def test_a_topic_that_a_later_level_reads_has_the_results_of_single_records() ->
     single, many = joined(1), joined(len(RECORDS))
     assert many == single
     assert len(many) > 20
+
+
+@pytest.mark.parametrize(("build", "results"), [(regrouped, 200), (failing, 150)])
+def test_a_record_without_a_partition_fails_when_its_turn_comes(build: Build, results: int) -> None:
+    """Records before it reach all levels, and an earlier failure is the one that is raised."""
+    builder = ks.StreamsBuilder("app")
+    result = build(builder.stream("in"))
+    assert result is not None
+    result.to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions=4, verify=False)
+    records = [record._replace(partition=9) if n == 200 else record for n, record in enumerate(RECORDS)]
+    wanted = "ZeroDivisionError" if build is failing else 'topic "in" has no partition 9'
+    with pytest.raises(ks.errors.KStreamError, match=wanted):
+        driver.pipe(records)
+    assert len(driver.create_output_topic("out").read_records_to_list()) == results
