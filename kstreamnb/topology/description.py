@@ -52,15 +52,10 @@ class DescribedNode:
 
     def __str__(self) -> str:
         """Return the node's lines, without indentation and without a line end after the last."""
-        if self.kind == "source":
-            topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
-            head = f"Source: {self.name} (topics: {topics})"
-        elif self.kind == "processor":
-            head = f"Processor: {self.name} (stores: [{', '.join(self.stores)}])"
-        else:
-            to = f"topic: {self.topic}" if self.extractor is None else f"extractor class: {self.extractor}"
-            head = f"Sink: {self.name} ({to})"
-        lines = [head]
+        topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
+        to = f"topic: {self.topic}" if self.extractor is None else f"extractor class: {self.extractor}"
+        details = {"source": f"topics: {topics}", "processor": f"stores: [{', '.join(self.stores)}]", "sink": to}
+        lines = [f"{self.kind.capitalize()}: {self.name} ({details[self.kind]})"]
         if self.kind != "sink":
             lines.append(f"      --> {', '.join(self.successors or ('none',))}")
         if self.kind != "source":

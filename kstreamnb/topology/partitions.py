@@ -43,13 +43,9 @@ def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[st
 
     Names of repartition topics are without the application's id.
     """
-    names: dict[str, None] = {}
     by_pattern = sorted(topic for topic in topics if topic not in topology.internal_topics)
-    for name in nodes:
-        node = topology.nodes[name]
-        if isinstance(node, Source):
-            names.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
-    return tuple(names)
+    sources = (node for node in map(topology.nodes.__getitem__, nodes) if isinstance(node, Source))
+    return tuple(dict.fromkeys(topic for node in sources for topic in node.topics or filter(node.reads, by_pattern)))
 
 
 def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
