@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
@@ -77,8 +77,7 @@ class DescribedSubtopology:
         return f"Sub-topology: {self.id}{note}\n{body}" + ("" if self.is_global else "\n")
 
 
-@dataclass(frozen=True)
-class DescribedStore:
+class DescribedStore(NamedTuple):
     """One store: its kind and its settings as texts."""
 
     name: str
@@ -183,9 +182,7 @@ def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtop
             if predecessor not in node.known:
                 node.known.append(predecessor)
             _grow(predecessor, node.size, position)
-    ordered: TreeSet[_Placed] = TreeSet(_compare)
-    for name in order:
-        ordered.add(placed[name])
+    ordered = TreeSet(_compare, (placed[name] for name in order))
     return DescribedSubtopology(sub.id, tuple(_described(node) for node in ordered), sub.is_global)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -177,8 +177,7 @@ def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
     return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))
 
 
-def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
-    members = tuple(members)
+def _subtopology(number: int, members: Collection[Node]) -> Subtopology:
     stores = dict.fromkeys(store for node in members for store in node.stores)
     is_global = any(isinstance(node, Source) and node.is_global for node in members)
     return Subtopology(number, tuple(node.name for node in members), tuple(stores), is_global)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.formatting import join_list
@@ -234,8 +234,7 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
 _DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True)
-class OwnedTopic:
+class OwnedTopic(NamedTuple):
     """One topic of an application, under its full name.
 
     ``partitions`` is None while the counts of the user's topics are unknown; ``store`` names a changelog's store.
