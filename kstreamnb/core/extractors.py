@@ -172,8 +172,7 @@ def extractor_of(value: object) -> TimestampExtractor:
         7
     """
     if hasattr(value, "extract"):
-        extractor: TimestampExtractor = value
-        return extractor
+        return value
     if isinstance(value, str):
         return _named(value)
     if not callable(value):

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from math import isfinite
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeGuard
 
@@ -197,17 +198,10 @@ class ListSerde(Serde[list[T | None]]):
         return items
 
     def _read_fixed(self, data: bytes, width: int) -> list[T | None]:
-        (count,) = struct.unpack_from(">i", data, 1)
-        *nulls, size = struct.unpack_from(f">{count}ii", data, 5)
-        items: list[T | None] = []
-        at = 9 + 4 * count
-        for index in range(size):
-            if index in nulls:
-                items.append(None)
-                continue
-            items.append(self.inner.deserialize(data[at : at + width]))
-            at += width
-        return items
+        (missing,) = struct.unpack_from(">i", data, 1)
+        *nulls, size = struct.unpack_from(f">{missing}ii", data, 5)
+        items = (data[at : at + width] for at in count(9 + 4 * missing, width))
+        return [None if index in nulls else self.inner.deserialize(next(items)) for index in range(size)]
 
 
 @dataclass(frozen=True)

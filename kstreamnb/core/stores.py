@@ -344,8 +344,8 @@ class Stores(Suggesting):
             >>> Stores.persistent_timestamped_window_store_with_headers("hits", retention="1h", window_size="5m").kind
             'timestamped_window'
         """
-        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
-        return replace(spec, kind="timestamped_window", headers="kept")
+        spec = Stores.persistent_timestamped_window_store(name, retention, window_size, **options)
+        return replace(spec, headers="kept")
 
     @staticmethod
     def persistent_session_store(name: str, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
@@ -497,7 +497,5 @@ def _iso(ms: int) -> str:
     """Return a duration as Java prints it, such as PT26H3M4.005S."""
     hours, rest = divmod(ms, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
-    seconds, part = divmod(rest, 1000)
-    text = f"{seconds}.{part:03}".rstrip("0") if part else str(seconds)
-    tail = f"{text}S" if seconds or part else ""
-    return "PT" + (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + tail if ms else "PT0S"
+    counts = {"H": hours, "M": minutes, "S": f"{rest / 1000:g}" if rest else ""}
+    return "PT" + ("".join(f"{count}{unit}" for unit, count in counts.items() if count) or "0S")

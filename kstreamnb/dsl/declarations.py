@@ -370,8 +370,7 @@ def check_kind(handle: object, kind: str, word: str) -> None:
         raise TopologyError(fact, hint=hint)
 
 
-@dataclass(frozen=True)
-class ReplayedDeclarations:
+class ReplayedDeclarations(NamedTuple):
     """A graph, and what each declaration became in it."""
 
     graph: GraphBuilder

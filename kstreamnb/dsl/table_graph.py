@@ -11,7 +11,7 @@ from kstreamnb.dsl.materialization import Materialization, row_store, table_fiel
 from kstreamnb.dsl.options import Suppressed
 from kstreamnb.dsl.stream_graph import transform
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old, view_of
+from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old, table_of
 from kstreamnb.logical.nodes import Repartition, Table
 from kstreamnb.operators.derived_tables import (
     DerivedTable,
@@ -63,7 +63,7 @@ def _derive(
     value_serde = table.options.value_serde or value_serde
     if store_name is None:
         assert isinstance(node.operator, DerivedTable)
-        view = DerivedView(view_of(graph, source.node), node.operator)
+        view = DerivedView(table_of(graph, source.node).view, node.operator)
         versioned = False if table.explicit else None
         node = replace(node, view=view, computed_from=(source.node,), versioned=versioned)
     else:
@@ -102,7 +102,7 @@ def emit_suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed
     send_old(graph, source.node)
     close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
     operator = Suppress(store_name, wait_ms, close, close, *limits)
-    view = SuppressView(view_of(graph, source.node), store_name)
+    view = SuppressView(table_of(graph, source.node).view, store_name)
     node = Table(name=name, operator=operator, view=view, store=store, versioned=False, computed_from=(source.node,))
     node = graph.add(node, source.node)
     return TableFlow(node.id, name, source.key_serde, source.value_serde, (source.name,))

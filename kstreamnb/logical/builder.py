@@ -116,12 +116,7 @@ class GraphBuilder:
         return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
 
 
-def view_of(draft: GraphBuilder, id_: int) -> TableView:
-    """Return how the rows of a table can be looked up once it is materialized."""
-    return _table(draft, id_).view
-
-
-def _table(draft: GraphBuilder, id_: int) -> Table:
+def table_of(draft: GraphBuilder, id_: int) -> Table:
     """Return the table with an id."""
     node = draft.nodes[id_]
     assert isinstance(node, Table)
@@ -130,7 +125,7 @@ def _table(draft: GraphBuilder, id_: int) -> Table:
 
 def look_up(draft: GraphBuilder, id_: int) -> TableView:
     """Return the view of a table's rows; materialize them."""
-    node = _table(draft, id_)
+    node = table_of(draft, id_)
     if node.lazy:
         draft.change(node, materialized=True)
     for above in node.computed_from:
@@ -143,7 +138,7 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
 
     Raises: TopologyError when it does not.
     """
-    node = _table(draft, id_)
+    node = table_of(draft, id_)
     if node.store is None and node.computed_from and node.versioned is None:
         for above in node.computed_from:
             check_history(draft, above, grace_ms)
@@ -158,7 +153,7 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
 
 def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
     """Ensure that a table forwards old values; without ``force`` only if that needs no new store."""
-    node = _table(draft, id_)
+    node = table_of(draft, id_)
     if node.lazy:
         if not force and not node.materialized:
             return False

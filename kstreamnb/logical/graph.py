@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.nodes import LogicalNode
-from kstreamnb.topology.nodes import walk
+from kstreamnb.topology.nodes import grouped, walk
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,6 @@ class LogicalGraph:
         """Nodes by id."""
         return {node.id: node for node in self.nodes}
 
-    @cached_property
-    def children(self) -> dict[int, tuple[int, ...]]:
-        """Ids of each node's children, in the order of their declaration."""
-        below: dict[int, list[int]] = {node.id: [] for node in self.nodes}
-        for node in self.nodes:
-            for parent in node.parents:
-                below[parent].append(node.id)
-        return {id_: tuple(ids) for id_, ids in below.items()}
-
     def check_names(self) -> None:
         """Raise TopologyError if anything is unnamed, naming it."""
         lines = []
@@ -70,14 +61,15 @@ class LogicalGraph:
         """Yield nodes in the order of lowering: by priority, each after all its parents."""
         missing = {node.id: len(node.parents) for node in self.nodes}
         ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
+        below = grouped(((id_, node) for node in self.nodes for id_ in node.parents), lambda edge: edge[0])
         heapify(ready)
         while ready:
             node = self.by_id[heappop(ready)[1]]
             yield node
-            for id_ in self.children[node.id]:
-                missing[id_] -= 1
-                if not missing[id_]:
-                    heappush(ready, (self.by_id[id_].priority, id_))
+            for _, child in below.get(node.id, ()):
+                missing[child.id] -= 1
+                if not missing[child.id]:
+                    heappush(ready, (child.priority, child.id))
 
     def with_nodes(
         self,
@@ -91,16 +83,11 @@ class LogicalGraph:
         groups = (dict.fromkeys(renamed.get(name, name) for name in group) for group in self.copartitioned)
         return replace(self, nodes=(*kept, *made), copartitioned=tuple(map(tuple, groups)))
 
-    def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
+    def upstream(self, *ids: int) -> set[int]:
         """Return the ids of the nodes that these depend on, themselves included: their parents, and the other nodes
         they use.
         """
-
-        def needs(id_: int) -> Iterable[int]:
-            node = self.by_id[id_]
-            return (*node.parents, *node.uses) if through_uses else node.parents
-
-        return set(walk(ids, needs))
+        return set(walk(ids, lambda id_: (*self.by_id[id_].parents, *self.by_id[id_].uses)))
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import changes_key, node_label, node_title
 from kstreamnb.topology.nodes import grouped, walk
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """Sub-topology ``before`` writes ``topic``, ``after`` reads it; ``why`` is a sentence and ``short`` a phrase."""
 
     topic: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
@@ -52,15 +52,10 @@ class DescribedNode:
 
     def __str__(self) -> str:
         """Return the node's lines, without indentation and without a line end after the last."""
-        if self.kind == "source":
-            topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
-            head = f"Source: {self.name} (topics: {topics})"
-        elif self.kind == "processor":
-            head = f"Processor: {self.name} (stores: [{', '.join(self.stores)}])"
-        else:
-            to = f"topic: {self.topic}" if self.extractor is None else f"extractor class: {self.extractor}"
-            head = f"Sink: {self.name} ({to})"
-        lines = [head]
+        topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
+        to = f"topic: {self.topic}" if self.extractor is None else f"extractor class: {self.extractor}"
+        details = {"source": f"topics: {topics}", "processor": f"stores: [{', '.join(self.stores)}]", "sink": to}
+        lines = [f"{self.kind.capitalize()}: {self.name} ({details[self.kind]})"]
         if self.kind != "sink":
             lines.append(f"      --> {', '.join(self.successors or ('none',))}")
         if self.kind != "source":
@@ -82,8 +77,7 @@ class DescribedSubtopology:
         return f"Sub-topology: {self.id}{note}\n{body}" + ("" if self.is_global else "\n")
 
 
-@dataclass(frozen=True)
-class DescribedStore:
+class DescribedStore(NamedTuple):
     """One store: its kind and its settings as texts."""
 
     name: str
@@ -188,9 +182,7 @@ def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtop
             if predecessor not in node.known:
                 node.known.append(predecessor)
             _grow(predecessor, node.size, position)
-    ordered: TreeSet[_Placed] = TreeSet(_compare)
-    for name in order:
-        ordered.add(placed[name])
+    ordered = TreeSet(_compare, (placed[name] for name in order))
     return DescribedSubtopology(sub.id, tuple(_described(node) for node in ordered), sub.is_global)
 
 

@@ -50,18 +50,17 @@ def _document(description: TopologyDescription, *, origins: bool) -> dict[str, A
         {"id": sub.id, "global": sub.is_global, "nodes": [_node_document(node, origins) for node in sub.nodes]}
         for sub in description.subtopologies
     ]
-    if description.stores:
-        document["stores"] = [
+    lists = {
+        "stores": [
             {"name": store.name, "kind": store.kind, "settings": dict(store.settings)} for store in description.stores
-        ]
-    if description.internal_topics:
-        document["internal_topics"] = [
+        ],
+        "internal_topics": [
             {"name": topic.name} | ({} if topic.partitions is None else {"partitions": topic.partitions})
             for topic in description.internal_topics
-        ]
-    if description.copartitioned:
-        document["copartitioned"] = [list(group) for group in description.copartitioned]
-    return document
+        ],
+        "copartitioned": [list(group) for group in description.copartitioned],
+    }
+    return document | {name: entries for name, entries in lists.items() if entries}
 
 
 def _node_document(node: DescribedNode, origins: bool) -> dict[str, Any]:

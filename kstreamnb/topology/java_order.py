@@ -69,18 +69,15 @@ class _Entry(Generic[T]):
 class TreeSet(Generic[T]):
     """``java.util.TreeSet``: ``compare`` sees elements as they are at the time of each insertion."""
 
-    def __init__(self, compare: Callable[[T, T], int]) -> None:
+    def __init__(self, compare: Callable[[T, T], int], items: Iterable[T] = ()) -> None:
         self._compare = compare
-        self._root: _Entry[T] | None = None
-
-    @property
-    def root(self) -> T | None:
-        """The element at the top of the tree."""
-        return self._root.item if self._root else None
+        self.root: _Entry[T] | None = None
+        for item in items:
+            self.add(item)
 
     def add(self, item: T) -> T | None:
         """Insert ``item`` unless an element on the way down compares equal; return its parent."""
-        parent, side, entry = None, 0, self._root
+        parent, side, entry = None, 0, self.root
         while entry is not None:
             order = self._compare(item, entry.item)
             if order == 0:
@@ -89,14 +86,14 @@ class TreeSet(Generic[T]):
             entry = entry.below[side]
         new = _Entry(item, parent)
         if parent is None:
-            self._root = new
+            self.root = new
         else:
             parent.below[side] = new
         self._repair(new)
         return parent.item if parent else None
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._root or ())
+        return iter(self.root or ())
 
     def _repair(self, entry: _Entry[T]) -> None:
         while (parent := entry.parent) is not None and parent.red:
@@ -115,8 +112,8 @@ class TreeSet(Generic[T]):
             parent.red, grand.red = False, True
             self._rotate(grand, 1 - side)
             break
-        assert self._root is not None
-        self._root.red = False
+        assert self.root is not None
+        self.root.red = False
 
     def _rotate(self, entry: _Entry[T], side: int) -> None:
         """Rotate: move an entry down to one side, and its other child up in its place."""
@@ -127,7 +124,7 @@ class TreeSet(Generic[T]):
             inner.parent = entry
         above = child.parent = entry.parent
         if above is None:
-            self._root = child
+            self.root = child
         else:
             above.below[above.below.index(entry)] = child
         child.below[side], entry.parent = entry, child
@@ -155,28 +152,25 @@ class _Bin:
 
     def grow_tree(self) -> None:
         """Build the bucket's tree."""
-        self.tree = TreeSet(lambda one, two: (one > two) - (one < two))
-        for entry in self.entries:
-            self.tree.add(entry)
+        self.tree = TreeSet(lambda one, two: (one > two) - (one < two), self.entries)
         self._root_first(self.tree)
 
     def _root_first(self, tree: TreeSet[_Hashed]) -> None:
         root = tree.root
         assert root is not None, "a tree in a slot is never empty"
-        self.entries.remove(root)
-        self.entries.insert(0, root)
+        self.entries.remove(root.item)
+        self.entries.insert(0, root.item)
 
     def split(self, bit: int) -> list[_Bin]:
         """Split the bucket as the table doubles: the entries without and with ``bit`` in their hash."""
         halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
         parts = [_Bin(entries) for entries in halves if entries]
         for part in parts:
-            if self.tree is None or len(part.entries) <= 6:
-                continue
-            if len(parts) == 1:
-                part.tree = self.tree
-            else:
-                part.grow_tree()
+            if self.tree is not None and len(part.entries) > 6:
+                if len(parts) == 1:
+                    part.tree = self.tree
+                else:
+                    part.grow_tree()
         return parts
 
 

@@ -17,11 +17,6 @@ _SAYS_MORE = {"WINDOWED", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER", "M
 _CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transform", "flat_transform"}
 
 
-def is_generated(name: str) -> bool:
-    """Return whether Kafka's counter generated the name."""
-    return _GENERATED.fullmatch(name) is not None
-
-
 def word_of(node: DescribedNode) -> str | None:
     """Return a node's effect as a DSL word; None for a user's processor."""
     match = _GENERATED.fullmatch(node.name)
@@ -44,7 +39,7 @@ def node_label(node: DescribedNode) -> tuple[str, str | None]:
     The label is ``variable · word`` if the user's code binds the result, and the small one the text of a short lambda.
     """
     word = word_of(node)
-    if not is_generated(node.name):
+    if _GENERATED.fullmatch(node.name) is None:
         return node.name, word
     named = f"{node.variable} · {word}" if node.variable and word else word
     return named or node.name, node.code

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.serdes import NamesSerdes
@@ -177,31 +177,43 @@ def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
     return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))
 
 
-def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
-    members = tuple(members)
+def _subtopology(number: int, members: Collection[Node]) -> Subtopology:
     stores = dict.fromkeys(store for node in members for store in node.stores)
     is_global = any(isinstance(node, Source) and node.is_global for node in members)
     return Subtopology(number, tuple(node.name for node in members), tuple(stores), is_global)
 
 
-class NodeGraph(Protocol):
+@dataclass(repr=False)
+class NodeGraph:
     """A topology as needed by its checks, partition counts, tasks and description."""
 
-    name: str | None
-    nodes: dict[str, Node]
-    stores: dict[str, StoreSpec]
-    global_stores: dict[str, StoreSpec]
-    internal_topics: dict[str, InternalTopic]
-    copartitioned: list[tuple[str, ...]]
+    name: str | None = field(default=None, compare=False)
+    nodes: dict[str, Node] = field(default_factory=dict, init=False)
+    stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
+    global_stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
+    internal_topics: dict[str, InternalTopic] = field(default_factory=dict, init=False)
+    copartitioned: list[tuple[str, ...]] = field(default_factory=list, init=False)
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the source nodes in the order in which they were added."""
+        """Return source nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, Source))
 
     def processors(self) -> tuple[ProcessorNode, ...]:
-        """Return the processor nodes in the order in which they were added."""
+        """Return processor nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, ProcessorNode))
 
     def sinks(self) -> tuple[Sink, ...]:
-        """Return the sink nodes in the order in which they were added."""
+        """Return sink nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, Sink))
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Return names of the nodes that receive the records of ``name``, in the order in which they were added.
+
+        Args:
+            name: name of a node.
+        """
+        return tuple(node.name for node in self.nodes.values() if name in node.parents)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Return the sub-topologies with Kafka's ids."""
+        """Return sub-topologies with Kafka's ids, those of global stores included."""
+        return group_nodes(self.nodes)

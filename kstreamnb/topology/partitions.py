@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.formatting import join_list
@@ -43,13 +43,9 @@ def source_topics(topology: NodeGraph, nodes: Iterable[str], topics: Iterable[st
 
     Names of repartition topics are without the application's id.
     """
-    names: dict[str, None] = {}
     by_pattern = sorted(topic for topic in topics if topic not in topology.internal_topics)
-    for name in nodes:
-        node = topology.nodes[name]
-        if isinstance(node, Source):
-            names.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
-    return tuple(names)
+    sources = (node for node in map(topology.nodes.__getitem__, nodes) if isinstance(node, Source))
+    return tuple(dict.fromkeys(topic for node in sources for topic in node.topics or filter(node.reads, by_pattern)))
 
 
 def topic_writers(topology: NodeGraph) -> dict[str, dict[int, list[Sink]]]:
@@ -238,8 +234,7 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
 _DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True)
-class OwnedTopic:
+class OwnedTopic(NamedTuple):
     """One topic of an application, under its full name.
 
     ``partitions`` is None while the counts of the user's topics are unknown; ``store`` names a changelog's store.

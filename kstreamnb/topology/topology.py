@@ -24,16 +24,7 @@ from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology import document, validation
 from kstreamnb.topology.description import TopologyDescription, describe_topology
-from kstreamnb.topology.nodes import (
-    InternalTopic,
-    Node,
-    ProcessorNode,
-    Sink,
-    Source,
-    Subtopology,
-    TopicName,
-    group_nodes,
-)
+from kstreamnb.topology.nodes import InternalTopic, Node, NodeGraph, ProcessorNode, Sink, Source, TopicName
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 
 
@@ -49,7 +40,7 @@ class BuiltFrom(Protocol):
 
 
 @dataclass(eq=True, repr=False)
-class Topology(Suggesting, Displayed):
+class Topology(NodeGraph, Suggesting, Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:
@@ -71,12 +62,6 @@ class Topology(Suggesting, Displayed):
               <-- in
     """
 
-    name: str | None = field(default=None, compare=False)
-    nodes: dict[str, Node] = field(default_factory=dict, init=False)
-    stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
-    global_stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
-    internal_topics: dict[str, InternalTopic] = field(default_factory=dict, init=False)
-    copartitioned: list[tuple[str, ...]] = field(default_factory=list, init=False)
     explained: tuple[object, ...] = field(default=(), init=False, compare=False)
     built_from: BuiltFrom | None = field(default=None, init=False, compare=False)
 
@@ -315,30 +300,6 @@ class Topology(Suggesting, Displayed):
         """
         self.copartitioned.append(tuple(dict.fromkeys(expect_texts(sources, "names of sources"))))
         return self
-
-    def sources(self) -> tuple[Source, ...]:
-        """Return source nodes in the order in which they were added."""
-        return tuple(node for node in self.nodes.values() if isinstance(node, Source))
-
-    def processors(self) -> tuple[ProcessorNode, ...]:
-        """Return processor nodes in the order in which they were added."""
-        return tuple(node for node in self.nodes.values() if isinstance(node, ProcessorNode))
-
-    def sinks(self) -> tuple[Sink, ...]:
-        """Return sink nodes in the order in which they were added."""
-        return tuple(node for node in self.nodes.values() if isinstance(node, Sink))
-
-    def children(self, name: str) -> tuple[str, ...]:
-        """Return names of the nodes that receive the records of ``name``, in the order in which they were added.
-
-        Args:
-            name: name of a node.
-        """
-        return tuple(node.name for node in self.nodes.values() if name in node.parents)
-
-    def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Return sub-topologies with Kafka's ids, those of global stores included."""
-        return group_nodes(self.nodes)
 
     def description(self) -> TopologyDescription:
         """Return the description as a value, from which text, JSON and pictures are derived."""

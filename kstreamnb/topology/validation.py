@@ -144,16 +144,15 @@ def check_store_with_source(
     check_new_store(topology, store)
 
 
-def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
-    """Require that the stores of ``node`` exist and are not global; ``new`` is about to be added."""
-    stores = expect_texts(stores, "stores")
-    for store in stores:
+def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str]) -> None:
+    """Require that the stores of ``node`` exist and are not global."""
+    for store in expect_texts(stores, "stores"):
         if store in topology.global_stores:
             fact = f'global store "{store}" was passed to node "{node}"'
             java = f"Global StateStore {store} can be used by a Processor without being specified;"
             java = f"{java} it should not be explicitly passed."
             raise refuse(fact, java, hint="leave it out: every processor can read it")
-        if store not in topology.stores and (new is None or store != new.name):
+        if store not in topology.stores:
             added = f'add it first: add_state_store(ks.Stores.persistent_key_value_store("{store}"))'
             hint = _near_or_all(store, topology.stores) or added
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
@@ -162,7 +161,6 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], ne
 def check_users(topology: NodeGraph, store: StoreSpec, names: Iterable[str]) -> None:
     """Require that the nodes that are to use a new store are existing processors."""
     for name in expect_texts(names, "names of processors"):
-        check_stores_exist(topology, name, [store.name], store)
         _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
 

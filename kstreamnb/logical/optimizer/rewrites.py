@@ -15,6 +15,7 @@ from kstreamnb.java_texts import ACCEPTABLE_OPTIMISATIONS
 from kstreamnb.logical.graph import LogicalGraph, Optimization
 from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, StreamJoin, StreamSource, Table
 from kstreamnb.logical.optimizer.merge_repartitions import merge_repartitions
+from kstreamnb.topology.nodes import walk
 
 
 def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
@@ -108,7 +109,7 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Opt
 def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Keep null keys only above left and outer joins."""
     joins = [node for node in graph.nodes if isinstance(node, Operation) and node.keeps_null_keys]
-    needed = graph.upstream(*(parent for node in joins for parent in node.parents), through_uses=False)
+    needed = set(walk((parent for node in joins for parent in node.parents), lambda id_: graph.by_id[id_].parents))
     repartitions = (node for node in graph.nodes if isinstance(node, Repartition))
     return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in repartitions}), ()
 
