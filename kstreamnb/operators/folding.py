@@ -145,10 +145,8 @@ class WindowedFold(Operator):
             find, span = store.fetch_all, windows.difference_ms + 1
         else:
             find, span, step = store.fetch_all, windows.size_ms, windows.advance_ms
-        last, forgets = (
-            context.state_var(EMITTED, _NEVER),
-            f'store "{self.store}" keeps no times, and results need them',
-        )
+        last = context.state_var(EMITTED, _NEVER)
+        forgets = f'store "{self.store}" keeps no times, and results need them'
 
         def emit(close_ms: int, headers: Headers) -> None:
             earliest = 0 if last[0] == _NEVER else last[0] - span + 1
