@@ -29,6 +29,7 @@ class StoredElsewhere(MutableMapping[Hashable, object]):
     ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` call the store.
     """
 
+    store: object
     read: Callable[[Any], object]
     write: Callable[[Any, object], object]
     read_all: Callable[[], Iterable[tuple[Hashable, object]]]
@@ -58,7 +59,7 @@ class StoredElsewhere(MutableMapping[Hashable, object]):
 
 
 def _key_values(store: Any) -> StoredElsewhere:
-    return StoredElsewhere(store.get, store.put, store.all)
+    return StoredElsewhere(store, store.get, store.put, store.all)
 
 
 def _windows(store: Any) -> StoredElsewhere:
@@ -70,7 +71,7 @@ def _windows(store: Any) -> StoredElsewhere:
     def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((window.key, window.start), row) for window, row in store.all())
 
-    return StoredElsewhere(lambda raw_key: store.fetch(*raw_key), write, read_all)
+    return StoredElsewhere(store, lambda raw_key: store.fetch(*raw_key), write, read_all)
 
 
 def _duplicates(store: Any) -> StoredElsewhere:
@@ -91,7 +92,7 @@ def _duplicates(store: Any) -> StoredElsewhere:
     def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((window.key, slot), row) for window, rows in store.all() for slot, row in rows)
 
-    return StoredElsewhere(lambda raw_key: rows_at(*raw_key).get(raw_key[1]), write, read_all)
+    return StoredElsewhere(store, lambda raw_key: rows_at(*raw_key).get(raw_key[1]), write, read_all)
 
 
 def _sessions(store: Any) -> StoredElsewhere:
@@ -112,7 +113,7 @@ def _sessions(store: Any) -> StoredElsewhere:
     def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((session.key, (session.end, session.start)), row) for session, row in store.fetch(None))
 
-    return StoredElsewhere(read, write, read_all)
+    return StoredElsewhere(store, read, write, read_all)
 
 
 _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {

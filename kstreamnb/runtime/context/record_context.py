@@ -47,6 +47,13 @@ class Batch:
         """Return the position of a record."""
         return *self._position, None if self._first is None else self._first + index
 
+    def metadata(self) -> RecordMetadata:
+        """Return topic, partition and offset of the record that was taken last."""
+        index = self.index()
+        topic, partition, _, offset = self.position_of(max(index, 0))
+        own = -1 if index < 0 else self.records[index][0] if offset is None else offset
+        return RecordMetadata(topic, partition, own)
+
 
 class RecordContext:
     """The record that a task is processing; ``raw`` is its form before it was decoded, if that differs."""
@@ -104,7 +111,9 @@ class RecordContext:
 
     def metadata(self) -> RecordMetadata:
         """Return topic, partition and offset of the current record."""
-        return RecordMetadata(*self._current_position()[:2], self.record()[0])
+        if (batch := self._batch) is not None:
+            return batch.metadata()
+        return RecordMetadata(*self._position[:2], self._record[0])
 
     def save(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""
