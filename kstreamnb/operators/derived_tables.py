@@ -287,29 +287,23 @@ class TableAggregate(Operator):
         """Build the closure of one task."""
         initializer, adder = folding(self.initializer, self.adder)
         _, subtractor = folding(self.initializer, self.subtractor)
+        name, word = self.store, "reduce" if self.initializer is None else "aggregate"
         get = bind_get(context.store(self.store))
         update = bind_update(context, self.store, forward, send_old=self.send_old)
 
         def process(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
-                raise self._no_key()
-            row = get(key)
-            old = aggregate = None if row is None else row[0]
-            time = timestamp
+                java = f"Record key for KTable {word} operator with state {name} should not be null."
+                raise ProcessingError(f'a change of the grouped table "{name}" has no key', java=java)
+            row = get(key) or NO_ROW
+            old = aggregate = row[0]
             if change[1] is not None and aggregate is not None:
                 aggregate = subtractor(key, change[1], aggregate)
-                time = max(timestamp, row[1])  # type: ignore[index] # an aggregate has a row
             if change[0] is not None:
                 aggregate = adder(key, change[0], initializer() if aggregate is None else aggregate)
-                time = timestamp if row is None else max(timestamp, row[1])
-            update(key, aggregate, old, time, headers)
+            update(key, aggregate, old, max(timestamp, row[1]), headers)
 
         return process
-
-    def _no_key(self) -> ProcessingError:
-        word = "reduce" if self.initializer is None else "aggregate"
-        java = f"Record key for KTable {word} operator with state {self.store} should not be null."
-        return ProcessingError(f'a change of the grouped table "{self.store}" has no key', java=java)
 
 
 _OLD, _NEW, _BOTH = 0, 1, 2
@@ -340,23 +334,15 @@ class ChangeSerde(SerdeAround[Change]):
 
     def keeps(self, value: Change) -> bool:
         """Return whether both values would survive a round trip unchanged."""
-        new, old, is_latest = value
-        return (
-            is_latest
-            and (new is not None or old is not None)
-            and (new is None or self._inner_keeps(new))
-            and (old is None or self._inner_keeps(old))
-        )
-
-    def _inner_keeps(self, value: object) -> bool:
         inner = self._inner()
-        return type(value) in inner.plain and inner.keeps(value)
+        kept = [type(each) in inner.plain and inner.keeps(each) for each in value[:2] if each is not None]
+        return value[2] and bool(kept) and all(kept)
 
     def _write(self, value: Change) -> bytes:
         inner = self._inner()
         new, old = inner.serialize(value[0]), inner.serialize(value[1])
         if new is not None and old is not None:
-            return b"%b%b%b%c" % (_varint(len(new)), new, old, _BOTH)
+            return b"%b%b%b%c" % (_varint(2 * len(new)), new, old, _BOTH)  # zigzag: an even number is not negative
         if new is not None:
             return b"%b%c" % (new, _NEW)
         if old is not None:
@@ -374,26 +360,21 @@ class ChangeSerde(SerdeAround[Change]):
         if kind != _BOTH:
             java = f"Encountered unknown byte value `{kind}` for oldNewFlag in ChangedDeserializer."
             raise self._unreadable(data, f"their last byte is {kind}", java=java)
-        length, at = _read_varint(body)
-        return Change(inner.deserialize(body[at : at + length]), inner.deserialize(body[at + length :]))
+        number, at = _read_varint(body)
+        end = at + number // 2
+        return Change(inner.deserialize(body[at:end]), inner.deserialize(body[end:]))
 
 
 def _varint(number: int) -> bytes:
-    """Encode a number as zigzag and base 128, least group first; ``number`` is not negative."""
-    number *= 2
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)
+    """Encode a number in base 128, least group first."""
+    return bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Return the number and the number of bytes it took."""
+    """Return the number and the number of bytes that it took."""
     number = 0
     for at, group in enumerate(data):
         number |= (group & 0x7F) << 7 * at
         if group < 0x80:
-            return number >> 1, at + 1
+            return number, at + 1
     raise SerdeError("the length of a table's change is truncated")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.operator import EMITTED, BindContext, Forward, Operator, Process
 from kstreamnb.core.record import Change, Headers
-from kstreamnb.core.traits import AggregationWindows, OperatorTraits, RowUse
+from kstreamnb.core.traits import OperatorTraits, RowUse
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.tables import forwards_itself
@@ -91,9 +91,8 @@ class WindowedFold(Operator):
     @property
     def traits(self) -> OperatorTraits:
         """Folds records into rows of windows."""
-        windows: AggregationWindows = self.windows
         emit = self.emit_on_close
-        return OperatorTraits(self.row_use, self.store, windows=windows, emit_on_close=emit, sends_old=True)
+        return OperatorTraits(self.row_use, self.store, windows=self.windows, emit_on_close=emit, sends_old=True)
 
     @property
     def waits(self) -> dict[str, int]:
@@ -145,10 +144,8 @@ class WindowedFold(Operator):
             find, span = store.fetch_all, windows.difference_ms + 1
         else:
             find, span, step = store.fetch_all, windows.size_ms, windows.advance_ms
-        last, forgets = (
-            context.state_var(EMITTED, _NEVER),
-            f'store "{self.store}" keeps no times, and results need them',
-        )
+        last = context.state_var(EMITTED, _NEVER)
+        forgets = f'store "{self.store}" keeps no times, and results need them'
 
         def emit(close_ms: int, headers: Headers) -> None:
             earliest = 0 if last[0] == _NEVER else last[0] - span + 1

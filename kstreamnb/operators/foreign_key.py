@@ -145,12 +145,9 @@ class SubscriptionSend(Operator):
         return subscribe
 
 
-_Instructions = tuple[tuple[bool, Instruction], ...]
-
-
 def _instructions(
     new: object, old: object, new_foreign: object, old_foreign: object, changed: bool, left: bool
-) -> _Instructions:
+) -> tuple[tuple[bool, Instruction], ...]:
     """Return the message of a left or an inner join: to the old foreign key (True) or to the new one (False)."""
     if left and new is None and old is None:
         return ()

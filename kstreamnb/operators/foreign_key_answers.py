@@ -48,10 +48,8 @@ class SubscriptionResolve(Operator):
         def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
             value, digest = find(key, response[0])
             if digest is not response[0] and digest != response[0]:
-                details = {
-                    name: "deleted row" if each is None else bytes(each).hex()
-                    for name, each in (("answers", response[0]), ("current", digest))
-                }
+                hashes = {"answers": response[0], "current": digest}
+                details = {name: "deleted row" if each is None else bytes(each).hex() for name, each in hashes.items()}
                 drop("expired", key, response.foreign_value, timestamp, details)
                 return
             foreign = response[1]
@@ -63,9 +61,8 @@ class SubscriptionResolve(Operator):
 
     def apart(self, store: str) -> Apart:
         """Return the operators that join answers with a copy of the left table."""
-        serde = self.value_serde
-        resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, serde)
-        send = RowSend(serde, self.view.versioned)
+        resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, self.value_serde)
+        send = RowSend(self.value_serde, self.view.versioned)
         return Apart(send, RowKeep(store), resolve, RowSerde(), ResponsePartitioner())
 
     def _bind_find(self, context: BindContext) -> FindRow:

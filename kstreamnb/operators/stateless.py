@@ -41,10 +41,9 @@ def check_pair(method: str, pair: object) -> None:
     """Raise ProcessingError unless a mapper returned a pair; text of two characters would be unpacked as one."""
     if isinstance(pair, tuple) and len(pair) == 2:
         return
+    hint = f"did you mean {method}_values? It keeps the key" if method != "group_by" else "return (key, value)"
     if isinstance(pair, list) and len(pair) == 2:
         hint = "return a tuple: (key, value)"
-    else:
-        hint = f"did you mean {method}_values? It keeps the key" if method != "group_by" else "return (key, value)"
     what = "yield (key, value) pairs" if method == "flat_map" else "return (key, value)"
     raise ProcessingError(f"{method} must {what}, got {pair!r:.100}", hint=hint)
 

@@ -13,6 +13,7 @@ stores get bytes. None stands for no row; times are in ms.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kstreamnb.core.record import Windowed
@@ -21,40 +22,37 @@ from kstreamnb.errors import StateError
 from kstreamnb.state.disk_rows import DiskRows
 
 
+@dataclass(eq=False, repr=False)
 class StoredElsewhere(MutableMapping[Hashable, object]):
     """Raw rows in a user's store; what has the key None is kept here.
 
     ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` call the store.
     """
 
-    def __init__(
-        self,
-        store: object,
-        read: Callable[[Any], object],
-        write: Callable[[Any, object], object],
-        read_all: Callable[[], Iterable[tuple[Hashable, object]]],
-    ) -> None:
-        self.store, self._read, self._write, self._read_all = store, read, write, read_all
-        self._reserved: dict[Hashable, object] = {}
+    store: object
+    read: Callable[[Any], object]
+    write: Callable[[Any, object], object]
+    read_all: Callable[[], Iterable[tuple[Hashable, object]]]
+    _reserved: object = field(default=None, init=False)
 
     def __getitem__(self, raw_key: Hashable) -> object:
-        row = self._reserved.get(None) if raw_key is None else self._read(raw_key)
+        row = self._reserved if raw_key is None else self.read(raw_key)
         if row is None:
             raise KeyError(raw_key)
         return row
 
     def __setitem__(self, raw_key: Hashable, row: object) -> None:
         if raw_key is None:
-            self._reserved[None] = row
+            self._reserved = row
         else:
-            self._write(raw_key, row)
+            self.write(raw_key, row)
 
     def __delitem__(self, raw_key: Hashable) -> None:
         self[raw_key] = None
 
     def __iter__(self) -> Iterator[Hashable]:
-        yield from (raw_key for raw_key, row in self._reserved.items() if row is not None)
-        yield from [raw_key for raw_key, _ in self._read_all()]
+        yield from () if self._reserved is None else (None,)
+        yield from [raw_key for raw_key, _ in self.read_all()]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

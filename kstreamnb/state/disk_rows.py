@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from heapq import merge
 from itertools import accumulate, chain, groupby, islice
-from operator import add
+from operator import add, itemgetter
 from typing import Any, TypeAlias
 
 from kstreamnb.errors import StateError
@@ -267,11 +267,7 @@ class TimedDiskRows(DiskRows):
 
 def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:
     """Merge two runs in the order of their key bytes; a change replaces the stored row of its key."""
-    for _, rows in groupby(merge(changed, stored, key=_key, reverse=reverse), _key):
+    for _, rows in groupby(merge(changed, stored, key=itemgetter(0), reverse=reverse), itemgetter(0)):
         _, raw_key, row = next(rows)  # of equal keys, `merge` gives that of its first run first
         if row is not _GONE:
             yield raw_key, row
-
-
-def _key(row: Found) -> bytes:
-    return row[0]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, MutableMapping
 from itertools import islice
+from operator import itemgetter
 from sys import getsizeof
 from typing import Any
 
 _FEW = 8
+_first = itemgetter(0)
 
 
 class KeyOrder:
@@ -57,7 +59,3 @@ class KeyOrder:
         known = self.entries()
         high = len(known) if end is None else bisect_left(known, end, key=_first)
         return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
-
-
-def _first(entry: tuple[bytes, Hashable]) -> bytes:
-    return entry[0]

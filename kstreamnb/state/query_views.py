@@ -98,7 +98,7 @@ class ListedView(View[K, V]):
 
     def all(self) -> Iterator[tuple[K, V]]:
         """Return all rows."""
-        raise NotImplementedError
+        return self._merge("all")
 
 
 class KeyValueView(ListedView[K, V]):
@@ -228,10 +228,6 @@ class WindowView(ListedView[Windowed[object], V]):
             to: the last window start, inclusive.
         """
         return self._merge("backward_fetch_all", _ms(from_), _ms(to), reverse=True)
-
-    def all(self) -> ByWindow[V]:
-        """Return all rows."""
-        return self._merge("all")
 
     def backward_all(self) -> ByWindow[V]:
         """Return all rows, descending."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Iterator
 from dis import opmap
 from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -94,20 +94,18 @@ class ErrorLocations:
 
     def find(self, trace: TracebackType | None, among: Container[str] | None = None) -> str | None:
         """Return the innermost node on a traceback, or the innermost of some nodes."""
-        nodes = [node for frame, line in walk_tb(trace) if (node := self._node_at(frame, line)) is not None]
-        return next((node for node in reversed(nodes) if among is None or node in among), None)
+        nodes = reversed([*self._nodes_of(walk_tb(trace))])
+        return next((node for node in nodes if among is None or node in among), None)
 
     def at_work(self, frame: FrameType | None) -> str | None:
         """Return the innermost node on the stack of a thread, given its innermost frame."""
-        stack = () if frame is None else walk_stack(frame)
-        return next((node for each, line in stack if (node := self._node_at(each, line)) is not None), None)
+        return None if frame is None else next(self._nodes_of(walk_stack(frame)), None)
 
-    def _node_at(self, frame: FrameType, line: int) -> str | None:
-        known = self._nodes.get(id(frame.f_code))
-        if known is None:
-            return None
-        nodes = known[1]
-        return nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
+    def _nodes_of(self, frames: Iterable[tuple[FrameType, int]]) -> Iterator[str]:
+        for frame, line in frames:
+            if (known := self._nodes.get(id(frame.f_code))) is not None:
+                nodes = known[1]
+                yield nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
 
     def source(self) -> str:
         """Return the generated functions, with a comment before the lines of each node."""
@@ -172,21 +170,18 @@ def init_error(context: TaskContext, node: str, error: BaseException) -> Process
     java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    frame = _user_frame(error.__traceback__)
-    hint = getattr(error, "hint", None) or _hint(context, node, error, origin_of(*frame).code if frame else "")
+    hint = getattr(error, "hint", None) or _hint(context, node, error, _user_line(error))
     return ProcessingError(f'failed to initialize processor "{node}"{fact}', hint=hint, java=java, origin=origin)
 
 
 def _error(context: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
     declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
-    frame = _user_frame(error.__traceback__)
-    line = None if frame is None else origin_of(*frame)
+    line = _user_line(error)
     # A detail made of another error's text may quote the record, which logs must not contain.
     why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
     above = f"node declared at {declared}" if line and declared and line != declared else None
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    hint = _sink_hint(context, node, error) or getattr(error, "hint", None)
-    hint = hint or _hint(context, node, error, line.code if line else "")
+    hint = _sink_hint(context, node, error) or getattr(error, "hint", None) or _hint(context, node, error, line)
     fact, detail = f'node "{node}" failed{fact}', "; ".join(filter(None, (where, why, above)))
     return ProcessingError(fact, node=node, detail=detail, hint=hint, origin=line or declared, java=java)
 
@@ -211,7 +206,7 @@ def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | N
     return None
 
 
-def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> str | None:
+def _hint(context: TaskContext, node: str, error: BaseException, line: SourceLocation | None) -> str | None:
     """Return a hint about a context that was not kept, a call in Java's shape, or an unexpected None.
 
     Session aggregations above the node emit nulls.
@@ -224,17 +219,14 @@ def _hint(context: TaskContext, node: str, error: BaseException, code: str) -> s
         if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
             return "a session merge emits null for the session that it replaces; test value is not None first"
         above.extend(parent for parent in known.parents if parent not in above)
-    return for_python(error, code)
+    return for_python(error, line.code if line else "")
 
 
-def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
-    """Return file and line of the innermost frame in the user's code whose file is known."""
-    innermost = None
-    for frame, line in walk_tb(trace):
-        file = frame.f_code.co_filename
-        if not file.startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES)):
-            innermost = (file, line)
-    return innermost
+def _user_line(error: BaseException) -> SourceLocation | None:
+    """Return the innermost line on an error's traceback that is in the user's code and whose file is known."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    users = [line for line in lines if not line[0].startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES))]
+    return origin_of(*users[-1]) if users else None
 
 
 _SINKS = os.path.join(PACKAGE, "runtime", "codegen", "sinks.py")

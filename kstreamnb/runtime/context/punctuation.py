@@ -30,35 +30,27 @@ class PriorityQueue(list[T]):
 
     def add(self, item: T) -> None:
         """Insert an item."""
-        items, key = self, self._key
-        at = len(items)
-        items.append(item)
-        item_key = key(item)
-        while at > 0:
-            parent = (at - 1) >> 1
-            if item_key >= key(items[parent]):
-                break
-            items[at] = items[parent]
+        at, key, item_key = len(self), self._key, self._key(item)
+        self.append(item)
+        while at > 0 and item_key < key(self[parent := (at - 1) >> 1]):
+            self[at] = self[parent]
             at = parent
-        items[at] = item
+        self[at] = item
 
     def poll(self) -> T:
         """Take the first item out; raises IndexError when there is none."""
-        items, key = self, self._key
-        first, last = items[0], items.pop()
-        size = len(items)
-        if size == 0:
+        first, last = self[0], self.pop()
+        if not self:
             return first
-        at, last_key = 0, key(last)
-        while at < size >> 1:
-            child = 2 * at + 1
-            if child + 1 < size and key(items[child]) > key(items[child + 1]):
+        at, size, key, last_key = 0, len(self), self._key, self._key(last)
+        while (child := 2 * at + 1) < size:
+            if child + 1 < size and key(self[child]) > key(self[child + 1]):
                 child += 1
-            if last_key <= key(items[child]):
+            if last_key <= key(self[child]):
                 break
-            items[at] = items[child]
+            self[at] = self[child]
             at = child
-        items[at] = last
+        self[at] = last
         return first
 
 
