@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from kstreamnb.core.displayed import Displayed, MimeTypes
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
-from kstreamnb.state.query_views import detail, view_of
+from kstreamnb.state.query_views import View, detail, view_of
 
 
 class _ReadRows(TabularRows):
@@ -77,7 +78,8 @@ class StoreView(Displayed, Framed):
     @property
     def _reads(self) -> list[str]:
         """Names of the methods of the view's kind; each reads all partitions."""
-        return [name for name in vars(self._kind) if not name.startswith("_")]
+        kinds = self._kind.__mro__[: self._kind.__mro__.index(View)]
+        return [name for name in dict.fromkeys(chain.from_iterable(map(vars, kinds))) if not name.startswith("_")]
 
     def _over(self, parts: list[Any]) -> Any:
         return view_of(self.name, parts, show=self._show)
