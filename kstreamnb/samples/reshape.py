@@ -140,14 +140,13 @@ def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_se
 
 
 def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: float = 1.0) -> Sample:
-    """Return the records in a different order of arrival, with unchanged timestamps; a seed gives the same order
-    everywhere.
+    """Return the records in a different order of arrival, with unchanged timestamps.
 
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is arbitrary.
 
     Args:
-        seed: seed of the random order; the same seed gives the same order.
+        seed: seed of the random order; the same seed gives the same order on every machine.
         by: longest delay of a record, such as "30s". Default: None, any order within each partition.
         share: share of the records that arrive later, from 0 to 1. Default: 1.0.
 

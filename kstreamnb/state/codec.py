@@ -192,12 +192,12 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
 
     A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
     """
-    plain, write, copy, is_flat = serde.plain, encoder(serde), copier(serde), serde.is_flat({})
+    plain, write, copy, copies_dicts = serde.plain, encoder(serde), copier(serde), serde.is_flat({})
 
     def encode(value: object) -> object:
         if value is None or copies is None or len(copies) >= _MOST_COPIES:
             return write(value)
-        return value if is_flat and type(value) is CopiedValue else copy(value)
+        return value if copies_dicts and type(value) is CopiedValue else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)

@@ -332,8 +332,7 @@ class Topology(NodeGraph, Suggesting, Displayed):
 
     @property
     def stale(self) -> str | None:
-        """Return the warning that the builder's declarations changed after this was built, with what to do; None if
-        they did not.
+        """Return a warning if the builder's declarations have changed since this topology was built, else None.
 
         This happens only in notebooks, where a cell that runs again changes its earlier declarations.
         """

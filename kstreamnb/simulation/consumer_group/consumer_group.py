@@ -229,7 +229,7 @@ class ConsumerGroup(OffsetTable):
         self._notice_partitions()
         while (due := min((at_ms for at_ms, _ in self._due()), default=end + 1)) <= end:
             self._pass_time(due)
-            for at_ms, happen in self._due():  # each looked for after what happened before it
+            for at_ms, happen in self._due():  # lazily: an event may change what is due next
                 if at_ms <= due:
                     happen()
         self._pass_time(end)

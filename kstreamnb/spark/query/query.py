@@ -269,8 +269,9 @@ class Query(Suggesting):
         remove_active(self)
 
     def restart(self) -> Query:
-        """Stop the query if it runs, and start it from its checkpoint; a newer deployment over the same checkpoint is
-        fenced.
+        """Stop the query if it runs, and start it from its checkpoint.
+
+        A newer deployment over the same checkpoint is fenced.
 
         Raises:
             KStreamError: the start failed.

@@ -124,7 +124,7 @@ class NumbersByKey(Sequence[int]):
     """The index of each record's partition: the one it names, or if that is negative the one of its key.
 
     They are computed when they are first read, and not at all if a loop finds them itself. A record without one fails
-    when its turn comes: an iteration counts it as one of the first partition, and its index raises its error.
+    when its turn comes: iterating counts it in the first partition, and indexing raises its error.
 
     Attributes:
         known: returns the index by text key.
