@@ -148,3 +148,33 @@ def test_a_session_with_one_slot_is_not_warmed_up(tmp_path: Path) -> None:
     lines = printed(tmp_path, [sys.executable], "cores=1")
     assert OUTPUT in lines
     assert any(line.startswith("patch warm-up = off, work would wait for the only slot (") for line in lines)
+
+
+JVM_ENDED = """
+import gc
+import signal
+gateway = ks.spark.spark_session().sparkContext._gateway
+lists, freed = [gateway.jvm.java.util.ArrayList() for _ in range(2)], gateway._gateway_client.finalizer_deque
+
+def free():
+    lists.pop()
+    gc.collect()  # enters what Python no longer needs
+    return len(freed)
+
+free()
+while freed:
+    time.sleep(0.05)
+os.kill(gateway.proc.pid, signal.SIGSTOP)
+entered = free()
+while len(freed) == entered:
+    time.sleep(0.05)  # then a call waits for an answer
+os.kill(gateway.proc.pid, signal.SIGKILL)
+gateway.proc.wait()
+print("ended")
+"""
+
+
+@pytest.mark.spark
+def test_a_jvm_that_ends_while_its_objects_are_freed_prints_nothing() -> None:
+    """Py4J frees them in another thread, and nobody waits for its answers."""
+    assert "ended\n" == run(JVM_ENDED)

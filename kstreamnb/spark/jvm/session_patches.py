@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from dataclasses import dataclass
 
 from py4j import java_gateway
-from py4j.clientserver import ClientServer
+from py4j.clientserver import ClientServer, FinalizerWorker
 from py4j.java_gateway import JavaObject, JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,12 +46,18 @@ def _silence_connections(session: SparkSession) -> None:
     Py4J logs lost connections to the root logger, which prints them even if the program configures no logging.
     """
     java_gateway.logging = logging.getLogger("py4j.java_gateway")
+    java_gateway.logging.addFilter(_has_caller)  # has no effect the second time
 
     def note(*_: object) -> None:
         _LOG.debug("the JVM closed its connection for accumulators", exc_info=True)
 
     server = session.sparkContext._accumulatorServer  # noqa: SLF001 - has no public name
     server.handle_error = note
+
+
+def _has_caller(_: logging.LogRecord) -> bool:
+    """Return False in the thread that frees the JVM's objects: when the JVM ends, nothing is left to free."""
+    return not isinstance(threading.current_thread(), FinalizerWorker)
 
 
 def _silence_state_servers(session: SparkSession) -> None:
