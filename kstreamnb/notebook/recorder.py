@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from configparser import RawConfigParser
 from copy import deepcopy
@@ -17,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -34,6 +36,24 @@ _OUTPUT_S = 60  # nbclient's default of 4 s loses later outputs on a busy machin
 START_S = 300
 
 
+class KernelOverFiles(KernelManager):
+    """Starts a kernel that listens on files.
+
+    A kernel binds the TCP ports that its manager found free, and ends if another process has bound one meanwhile.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        if os.name == "posix":
+            handle, name = tempfile.mkstemp(".json", "kernel-")
+            os.close(handle)
+            options |= {"transport": "ipc", "connection_file": name}  # the sockets are named after the file
+        super().__init__(**options)
+
+
+class AsyncKernelOverFiles(KernelOverFiles, AsyncKernelManager):
+    """The same for a client that awaits its kernel."""
+
+
 class NotebookRecorder(NotebookClient):
     """Executes a notebook in a folder and normalizes its outputs; `live` names the cells not compared, and why."""
 
@@ -44,6 +64,7 @@ class NotebookRecorder(NotebookClient):
             startup_timeout=START_S,
             iopub_timeout=_OUTPUT_S,
             kernel_name="python3",
+            kernel_manager_class=AsyncKernelOverFiles,
             resources={"metadata": {"path": str(folder)}},
             extra_arguments=["--log-level=40"],
         )
