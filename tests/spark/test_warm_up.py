@@ -36,7 +36,7 @@ def run(program: str, **variables: str) -> str:
     """Return what a program prints in a new process; it must not write to its error stream."""
     command = [sys.executable, "-c", BEGIN + program]
     environment = {**os.environ, "PYTHONPATH": ROOT, **variables}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -131,7 +131,7 @@ def jobs(status):
     numbers = tracker.getJobIdsForGroup(f"kstreamnb-warm-up-{{spark.sparkContext.applicationId}}")
     return {{number for number in numbers if tracker.getJobInfo(number).status == status}}
 
-while {awaits_job} and not jobs("RUNNING"):
+while {awaits_job} and warm_ups() and not jobs("RUNNING"):
     time.sleep(0.02)
 done = jobs("SUCCEEDED")
 result = ks.run(builder.build(), spark=spark, inputs=sales)
