@@ -30,7 +30,7 @@ esac
 
 
 class PatientClock:
-    """A clock that stands still until the process has printed its lines, however slow the machine is."""
+    """A clock that starts when the process has printed its lines, however slow the machine is."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._began, self.sleep = log, 0.0, time.sleep
