@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from configparser import RawConfigParser
 from copy import deepcopy
@@ -17,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -30,8 +32,26 @@ _REWRITTEN = ("kernel files", "addresses")
 _DIFFERS = "differs from run to run"
 _UNCOMPARED = ("image/png", "image/jpeg", "execution_count", "traceback")  # as in nbval
 _TIMEOUT_S = 300
-_OUTPUT_S = 60  # nbclient's default of 4 s loses later outputs on a busy machine
+OUTPUT_S = 60  # the defaults of nbclient and nbval, 4 and 5 s, lose later outputs on a busy machine
 START_S = 300
+
+
+class KernelOverFiles(KernelManager):
+    """Starts a kernel that listens on files.
+
+    A kernel binds the TCP ports that its manager found free, and ends if another process has bound one meanwhile.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        if os.name == "posix":
+            handle, name = tempfile.mkstemp(".json", "kernel-")
+            os.close(handle)
+            options |= {"transport": "ipc", "connection_file": name}  # the sockets are named after the file
+        super().__init__(**options)
+
+
+class AsyncKernelOverFiles(KernelOverFiles, AsyncKernelManager):
+    """The same for a client that awaits its kernel."""
 
 
 class NotebookRecorder(NotebookClient):
@@ -42,8 +62,9 @@ class NotebookRecorder(NotebookClient):
             notebook,
             timeout=_TIMEOUT_S,
             startup_timeout=START_S,
-            iopub_timeout=_OUTPUT_S,
+            iopub_timeout=OUTPUT_S,
             kernel_name="python3",
+            kernel_manager_class=AsyncKernelOverFiles,
             resources={"metadata": {"path": str(folder)}},
             extra_arguments=["--log-level=40"],
         )

@@ -19,7 +19,14 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.notebook.portable_cells import CellRun, portable
-from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
+from kstreamnb.notebook.recorder import (
+    OUTPUT_S,
+    SANITIZERS,
+    START_S,
+    KernelOverFiles,
+    NotebookRecorder,
+    quiet_environment,
+)
 from kstreamnb.notebook.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 
 _NO_TESTS = 5  # pytest's exit code when it collected nothing
@@ -99,6 +106,19 @@ def _refuse_unrecorded(files: Iterable[Path]) -> None:
             detail = "none of its cells was executed; tools such as nbstripout and jupytext remove outputs"
             hint = f"restore the outputs, or run kstreamnb notebook record {file.name}"
             raise EngineError(f'"{file.name}" has no recorded outputs', detail=detail, hint=hint)
+
+
+def pytest_configure() -> None:
+    """Let the kernels of nbval listen on files."""
+    import nbval.kernel
+
+    nbval.kernel.KernelManager = KernelOverFiles
+
+
+def pytest_itemcollected(item: Any) -> None:
+    """Let the cells of nbval wait for their outputs as long as the recorder does."""
+    if hasattr(item, "output_timeout"):
+        item.output_timeout = OUTPUT_S
 
 
 def pytest_exception_interact(node: Any, report: Any) -> None:

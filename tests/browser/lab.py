@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -297,13 +298,13 @@ def served(folder: Path, browser: Browser) -> Iterator[Lab]:
     work = folder / "work"
     work.mkdir()
     _settle(folder)
-    with (folder / "lab.log").open("wb") as log:
+    with (folder / "lab.log").open("wb") as log, TemporaryDirectory(prefix="lab-") as runtime:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyter", "lab", *_options(work)],
-            env=_environment(folder), stdout=log, stderr=log,
+            env=_environment(folder, runtime), stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            url = _wait_for(server, folder)
+            url = _wait_for(server, folder, Path(runtime))
             context = browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}, reduced_motion="reduce")
             context.set_default_timeout(PATIENCE_MS)
             yield Lab(url, work, context)
@@ -320,6 +321,7 @@ def _options(work: Path) -> list[str]:
         *("--LabApp.extension_manager=readonly", "--LabApp.news_url=None"),
         *("--ServerApp.terminals_enabled=False", "--LanguageServerManager.autodetect=False"),
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--KernelManager.transport=ipc",  # two servers could choose the same ports for their kernels
     ]
 
 
@@ -330,20 +332,23 @@ def _settle(folder: Path) -> None:
     (place / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Settings, runtime files and IPython's history are in the folder; no user's configuration is read."""
-    places = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+def _environment(folder: Path, runtime: str) -> dict[str, str]:
+    """Settings and IPython's history are in the folder; no user's configuration is read.
+
+    Kernels listen on files in `runtime`, whose paths may have 107 characters.
+    """
+    places = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
     places += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")  # type: ignore[assignment]
-    own = {name: str(folder / name.lower()) for name in places}
+    own = {"JUPYTER_RUNTIME_DIR": runtime, **{name: str(folder / name.lower()) for name in places}}
     return {**os.environ, **own, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def _wait_for(server: subprocess.Popen[bytes], folder: Path) -> str:
+def _wait_for(server: subprocess.Popen[bytes], folder: Path, runtime: Path) -> str:
     """Return the address at which the server answers: it takes another port if the first one is already in use."""
     end = time.monotonic() + _START_S
     while True:
         try:
-            (told,) = (folder / "jupyter_runtime_dir").glob("jpserver-*.json")
+            (told,) = runtime.glob("jpserver-*.json")
             url = f"http://127.0.0.1:{json.loads(told.read_text())['port']}"
             with urllib.request.urlopen(f"{url}/api?token={_TOKEN}", timeout=10):
                 return url

@@ -50,7 +50,7 @@ def shown(notebook: Notebook, cell: int) -> None:
     output = notebook.run(cell)
     count = len(displays()) if cell == STATIC else len(widgets())
     each = output.locator(OUTPUTS if cell == STATIC else ".ks-widget")
-    expect(each.nth(count - 1)).to_be_attached(timeout=20_000)
+    expect(each.nth(count - 1)).to_be_attached()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -19,6 +19,7 @@ from IPython.utils.capture import capture_output
 import kstreamnb as ks
 from kstreamnb import hooks
 from kstreamnb.core.progress import pieces, under_way
+from kstreamnb.notebook import progress_bar
 from kstreamnb.notebook.progress_bar import CellBar, ProgressBar, TerminalBar
 from tests.notebook.shells import loaded_shell
 
@@ -84,8 +85,9 @@ def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> Non
     assert seen.is_closed
 
 
-def test_what_is_over_at_once_has_no_bar(opened: list[Seen]) -> None:
-    """Nothing is shown within the first half second, and the timer ends with the action."""
+def test_what_is_over_at_once_has_no_bar(opened: list[Seen], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is shown before a bar is due, and the timer ends with the action."""
+    monkeypatch.setattr(progress_bar, "_SHORT_S", 60.0)
     for _ in range(3):
         with under_way("cells", 4) as done:
             done(4)

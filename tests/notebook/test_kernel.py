@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
+
+from kstreamnb.notebook.recorder import KernelOverFiles
 
 pytestmark = [pytest.mark.notebook]
 
@@ -21,7 +22,11 @@ _PATIENCE_S = 180
 
 @pytest.fixture
 def kernel() -> Iterator[BlockingKernelClient]:
-    manager, client = start_new_kernel(kernel_name="python3", startup_timeout=_PATIENCE_S)
+    manager = KernelOverFiles(kernel_name="python3")
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=_PATIENCE_S)
     yield client
     client.stop_channels()
     manager.shutdown_kernel(now=True)

@@ -5,9 +5,11 @@ One notebook with a cell for each trap is recorded twice, in two kernels, and th
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -216,6 +218,30 @@ def test_the_second_kernel_ends_when_a_cell_fails(tmp_path: Path) -> None:
         save_cells(tmp_path / "fails.ipynb", ["1 / 0"])
     kernels = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(tmp_path)]
     assert not kernels
+
+
+def test_outputs_that_arrive_seconds_after_the_end_of_their_cell_are_compared(tmp_path: Path) -> None:
+    """As from a kernel that a busy machine does not let run: nbclient waits for 4 s by default, and nbval for 5 s."""
+    path = tmp_path / "late.ipynb"
+    late = "import sys, time\nsys.stdout.flush_timeout = sys.stderr.flush_timeout = 0.1\n"
+    late += "get_ipython().kernel.iopub_thread.io_loop.add_callback(time.sleep, 7)\n1 + 1"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(late)]), path)
+    record(path)
+    assert "2" == nbformat.read(path, as_version=4).cells[0].outputs[0].data["text/plain"]
+    check(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs sockets that are files")
+def test_kernels_use_no_port_that_another_program_could_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two runs that found the same TCP port free, one could not start; the files are removed."""
+    files, path = tmp_path / "files", tmp_path / "transport.ipynb"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    save_cells(path, ["import ipykernel, json\njson.loads(ipykernel.get_connection_info())['transport']"])
+    assert "'ipc'" == nbformat.read(path, as_version=4).cells[0].outputs[0].data["text/plain"]
+    check(path)
+    assert not list(files.iterdir())
 
 
 def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:

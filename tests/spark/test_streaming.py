@@ -19,6 +19,7 @@ import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.planning.deployment import WorkerOptions
+from kstreamnb.tools.benchmark import python_workers
 from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
 
@@ -114,32 +115,10 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
 
 def kill_workers() -> int:
     """Kill the Python workers of Spark in this process; return how many there were."""
-    parents = {int(path.parent.name): int(path.read_text().rpartition(")")[2].split()[1]) for path in stats()}
-    workers = [pid for pid, parent in parents.items() if b"pyspark.daemon" in command(pid) & command(parent)]
-    mine = [pid for pid in workers if os.getpid() in ancestors(pid, parents)]
-    for pid in mine:
+    workers = python_workers()
+    for pid in workers:
         os.kill(pid, signal.SIGKILL)
-    return len(mine)
-
-
-def stats() -> list[Path]:
-    """Return the status files of all processes."""
-    return [path for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
-
-
-def command(pid: int) -> set[bytes]:
-    """Return the words of a process's command line."""
-    path = Path(f"/proc/{pid}/cmdline")
-    return set(path.read_bytes().split(b"\0")) if path.exists() else set()
-
-
-def ancestors(pid: int, parents: dict[int, int]) -> set[int]:
-    """Return the processes above one."""
-    found: set[int] = set()
-    while pid in parents and pid not in found:
-        found.add(pid)
-        pid = parents[pid]
-    return found
+    return len(workers)
 
 
 class KillingSink(MemorySink):
@@ -299,30 +278,34 @@ def test_a_function_that_would_end_the_worker_is_named_too(
     assert "failed" == query.status().state
 
 
-def _exit() -> None:
+def _exit(positions: Path) -> None:
     os._exit(3)
 
 
-def _be_killed() -> None:
-    time.sleep(0.5)  # exhausting the memory takes longer than the kernel's signal
+def _be_killed(positions: Path) -> None:
+    """End without notice after the position was written: exhausting the memory takes longer."""
+    (own,) = positions.glob(f"*-{os.getpid()}")
+    while b"in-0@1" not in own.read_bytes():
+        time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("end", [_exit, _be_killed])
 def test_a_worker_that_dies_is_told_with_its_task_and_last_record(
-    spark: Any, tmp_path: Path, end: Callable[[], None]
+    spark: Any, tmp_path: Path, end: Callable[[Path], None]
 ) -> None:
     """``os._exit``, or a kill for lack of memory: Spark itself only knows that a connection was closed."""
+    folder = tmp_path / "checkpoint" / "workers"
 
     def check(value: int) -> int:
         if not value:
-            end()
+            end(folder)
         return value
 
     builder = ks.StreamsBuilder("dying")
     builder.stream("in").map_values(check, name="check").to("out")
     deployment = placed(builder.build(), 1)
-    positions = WorkerOptions(positions=str(tmp_path / "checkpoint" / "workers"))
+    positions = WorkerOptions(positions=str(folder))
     batches = batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 1)
     query, sink = query_over(spark, tmp_path, replace(deployment, options=positions), batches)
     with pytest.raises(ks.errors.SparkError, match="a worker process died") as caught:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 import kstreamnb as ks
+from kstreamnb.notebook.recorder import NotebookRecorder
 
 GUIDE = (Path(__file__).parents[3] / "notebooks" / "guide" / "teaching.md").read_text(encoding="utf-8")
 TEXTS = Path(ks.course.__file__).parent / "chapters"
@@ -128,5 +128,5 @@ def test_a_teachers_chapters_are_found_after_a_change_of_the_folder(chapters: Pa
     """A notebook reads its data from elsewhere; its files are looked for where its kernel has started."""
     cells = "import os, kstreamnb as ks", "os.chdir('/')", "print(ks.course.check('coffee.1', 6).sentence)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
-    NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookRecorder(notebook, tmp_path).execute()
     assert notebook.cells[-1].outputs[0].text.startswith("Right: each cup is a record")

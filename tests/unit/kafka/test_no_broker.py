@@ -77,8 +77,8 @@ def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:
     """Nothing listens there: retries are for brokers that were reachable before."""
     began = time.monotonic()
     with pytest.raises(BrokerError, match=f'listing topics failed at "{NOBODY}"') as caught:
-        Admin(NOBODY).topics()
-    assert time.monotonic() - began < 8
+        Admin(NOBODY, patience_s=600).topics()
+    assert time.monotonic() - began < 30
     assert "Connection refused" in str(caught.value.detail)
     assert "ks.kafka.local_broker()" in str(caught.value.hint)
 

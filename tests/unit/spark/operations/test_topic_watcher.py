@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -41,14 +40,18 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_watcher, "_EVERY_S", 0.0)
 
 
-def test_an_outage_of_the_broker_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_of_the_broker_is_logged_once_and_so_is_its_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One warning however often the watcher asks, and one entry with the duration at its end; the metric follows."""
     answers: Iterator[Any] = iter([{"orders"}, None, None, {"orders"}, {"orders"}])
+    clock = SimpleNamespace(now_s=0.0, monotonic=lambda: clock.now_s)
+    monkeypatch.setattr(topic_watcher, "time", clock)
 
     def existing(topics: Any) -> Any:
         answer = next(answers)
         if answer is None:
-            time.sleep(0.5)
+            clock.now_s += 0.5
             raise BrokerError("asking for topics failed", detail="Connection refused")
         return answer
 

@@ -236,9 +236,16 @@ def test_spark_may_end_with_the_signal_that_ends_its_query(
     query = query_without_spark(tmp_path)
     launch(query, None).streaming = RunningStream(None)
     query.control.fail(error, Actor.STREAM)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    before = signal.getsignal(signal.SIGTERM)
+
+    def end() -> None:
+        while signal.getsignal(signal.SIGTERM) == before:  # until the query waits
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, daemon=True).start()
     with outcome:
-        assert query.await_termination(20)
+        assert query.await_termination(60)
     assert query.exception() is error
 
 
