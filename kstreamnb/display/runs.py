@@ -14,9 +14,8 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize, show
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table, text_table
 from kstreamnb.display.graph import Overlay
-from kstreamnb.display.mime import data_of, picture_of
-from kstreamnb.display.picture import GraphPicture, to_html
-from kstreamnb.display.text import to_text
+from kstreamnb.display.mime import data_of, picture_of, pictures_of
+from kstreamnb.display.picture import GraphPicture
 from kstreamnb.display.time_picture import to_time_svg
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.run_profile import RunProfile
@@ -25,6 +24,7 @@ from kstreamnb.replays.explain.explanation import Explanation, Explanations
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.labels import node_title
+from kstreamnb.topology.topology import Topology
 
 _SHOWN = 10
 _HEAT = (0.04, 0.12, 0.24, 0.36, 0.48)
@@ -70,19 +70,27 @@ def _(model: Tabular) -> dict[str, str]:
 
 @data_of.register(BeforeAfter)
 def _(model: BeforeAfter[Any]) -> dict[str, str]:
-    """Show the changes as a table, and the topology before and after, with what differs marked."""
+    """Show the changes as a table."""
     rows = [(each.rule, ", ".join(each.before), ", ".join(each.after) or "nothing", each.why) for each in model]
-    page = [html_table(("rule", "before", "after", "why"), rows, [pluralize(len(rows), "optimization")])]
-    text = [str(model)]
-    for word, topology, other in (("before", model.before, model.after), ("after", model.after, model.before)):
-        named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
-        only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
-        picture = GraphPicture.of(topology, Overlay(notes=only, marks=dict.fromkeys([*named, *only], "changed")))
-        counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
-        title = f"{word}: {', '.join(counts)}"
-        text += ["", title, to_text(picture.nodes())]
-        page.append(f"<p><b>{title}</b></p>{to_html(picture)}")
-    return {"text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
+    caption = pluralize(len(rows), "optimization")
+    page = html_table(("rule", "before", "after", "why"), rows, [caption]) if rows else f"<p>{escaped(str(model))}</p>"
+    return {"text/plain": str(model), "text/html": page}
+
+
+@pictures_of.register(BeforeAfter)
+def _(model: BeforeAfter[Any]) -> tuple[GraphPicture, ...]:
+    """Return the topology before and after its changes, with what differs marked; nothing if there are none."""
+    pairs = (("before", model.before, model.after), ("after", model.after, model.before)) if model else ()
+    return tuple(_changed(model, *pair) for pair in pairs)
+
+
+def _changed(model: BeforeAfter[Any], word: str, topology: Topology, other: Topology) -> GraphPicture:
+    """Return the picture of one of two topologies, with the word and its figures above it."""
+    named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
+    only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
+    counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
+    overlay = Overlay(notes=only, marks=dict.fromkeys([*named, *only], "changed"))
+    return GraphPicture(topology.description(), overlay, f"{word}: {', '.join(counts)}")
 
 
 def overlay_of_profile(profile: RunProfile) -> Overlay:

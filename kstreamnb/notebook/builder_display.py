@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kstreamnb.core.tables import escaped
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.picture import GraphPicture
@@ -14,7 +16,7 @@ from kstreamnb.notebook.tracebacks import error_page, error_text
 from kstreamnb.topology.topology import Topology
 
 
-def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture | None]:
+def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], Sequence[GraphPicture]]:
     """Return the data and the picture of a builder; errors are shown as text, never raised."""
     log = builder.declaration_log
     log.settle()
@@ -25,9 +27,9 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
         topology, drawn = _drawn(log)
         marks, words = _marks(log, topology, drawn)
     except KStreamError as error:
-        return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, None
-    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks)) if topology.nodes else None
-    return {"text/plain": text, "text/html": page}, drawing
+        return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, ()
+    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks))
+    return {"text/plain": text, "text/html": page}, [drawing] if topology.nodes else []
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
