@@ -11,6 +11,7 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, parents_first, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
+from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.notebook.handle_display import declared_in
 from kstreamnb.notebook.tracebacks import error_page, error_text
 from kstreamnb.topology.topology import Topology
@@ -36,10 +37,16 @@ def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
     """Return the topology including lost parents of stale declarations; without both if that cannot be built."""
     whole = parents_first(log.declarations(), lambda each: True)  # with lost parents
     try:
-        return lower(replay(whole, persistent=log.persistent).graph.freeze(), name=log.name), whole
+        return _lowered(log, whole), whole
     except KStreamError:
         sound = log.sound()
-        return lower(replay(sound, persistent=log.persistent).graph.freeze(), name=log.name), sound
+        return _lowered(log, sound), sound
+
+
+def _lowered(log: DeclarationLog, declarations: Sequence[Declaration]) -> Topology:
+    """Return the topology of some declarations; a topic that is read twice has one source, as after `build()`."""
+    graph = replay(declarations, persistent=log.persistent).graph.freeze()
+    return lower(optimise(graph, ())[0], name=log.name)
 
 
 def _marks(
