@@ -28,19 +28,9 @@ def picture_of(model: object) -> GraphPicture | None:
     return None
 
 
-@picture_of.register
-def _(model: GraphPicture) -> GraphPicture:
-    return model
-
-
-@picture_of.register
-def _(model: TopologyDescription) -> GraphPicture:
-    return GraphPicture(model)
-
-
-@picture_of.register
-def _(model: Topology) -> GraphPicture:
-    return GraphPicture.of(model)
+picture_of.register(GraphPicture, lambda picture: picture)
+picture_of.register(TopologyDescription, GraphPicture)
+picture_of.register(Topology, GraphPicture.of)
 
 
 @singledispatch

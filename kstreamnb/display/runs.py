@@ -24,7 +24,6 @@ from kstreamnb.replays.explain.explanation import Explanation, Explanations
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.labels import node_title
-from kstreamnb.topology.topology import Topology
 
 _SHOWN = 10
 _HEAT = (0.04, 0.12, 0.24, 0.36, 0.48)
@@ -45,19 +44,14 @@ def overlay_of_run(replay: Replay) -> Overlay:
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 
 
-@picture_of.register
-def _(model: TopologyTestDriver) -> GraphPicture:
-    return GraphPicture.of(model.topology)
+picture_of.register(TopologyTestDriver, lambda driver: GraphPicture.of(driver.topology))
+picture_of.register(Replay, lambda replay: GraphPicture.of(replay.topology, overlay_of_run(replay)))
+picture_of.register(RunProfile, lambda profile: GraphPicture.of(profile.topology, overlay_of_profile(profile)))
 
 
 @data_of.register
 def _(model: TopologyTestDriver) -> dict[str, str]:
     return {"text/plain": str(model), "text/html": f"<p>{escaped(str(model))}</p>"}
-
-
-@picture_of.register
-def _(model: Replay) -> GraphPicture:
-    return GraphPicture.of(model.topology, overlay_of_run(model))
 
 
 @data_of.register
@@ -80,12 +74,12 @@ def _(model: BeforeAfter[Any]) -> dict[str, str]:
 @pictures_of.register(BeforeAfter)
 def _(model: BeforeAfter[Any]) -> tuple[GraphPicture, ...]:
     """Return the topology before and after its changes, with what differs marked; nothing if there are none."""
-    pairs = (("before", model.before, model.after), ("after", model.after, model.before)) if model else ()
-    return tuple(_changed(model, *pair) for pair in pairs)
+    return (_changed(model, "before"), _changed(model, "after")) if model else ()
 
 
-def _changed(model: BeforeAfter[Any], word: str, topology: Topology, other: Topology) -> GraphPicture:
+def _changed(model: BeforeAfter[Any], word: str) -> GraphPicture:
     """Return the picture of one of two topologies, with the word and its figures above it."""
+    topology, other = (model.before, model.after) if word == "before" else (model.after, model.before)
     named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
     only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
     counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
@@ -120,14 +114,7 @@ def _(model: CostPicture) -> GraphPicture:
     return GraphPicture.of(model.topology, Overlay(notes=dict(model.notes), heat=heat))
 
 
-@picture_of.register
-def _(model: RunProfile) -> GraphPicture:
-    return GraphPicture.of(model.topology, overlay_of_profile(model))
-
-
-@data_of.register
-def _(model: TimeChart) -> dict[str, str]:
-    return {"text/plain": str(model), "image/svg+xml": to_time_svg(model)}
+data_of.register(TimeChart, lambda chart: {"text/plain": str(chart), "image/svg+xml": to_time_svg(chart)})
 
 
 @data_of.register
