@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.topology import Topology
@@ -94,6 +94,9 @@ class BeforeAfter(Displayed, tuple[T, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "no optimizations"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython would print it as any tuple
+        printer.text(self._repr_mimebundle_()["text/plain"])
 
 
 class TaskCost(NamedTuple):

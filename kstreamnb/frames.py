@@ -105,6 +105,8 @@ class _Bounded(FramedTable):
         kind = list if isinstance(self, list) else tuple
         return repr(kind(self)) if len(self) <= _SHOWN else f"{kind(self[:_SHOWN])!r} … {_SHOWN} of {len(self):,}"
 
+    _repr_pretty_ = Tabular._repr_pretty_  # IPython takes a class's own __repr__ before what it inherits
+
 
 class Drops(_Bounded, tuple[T, ...]):
     """Dropped records: a tuple that displays as a table and becomes a frame."""

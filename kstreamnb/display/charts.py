@@ -94,6 +94,4 @@ def _short(value: float) -> str:
     return f"{value:,g}"
 
 
-@data_of.register
-def _(model: Charted) -> dict[str, str]:
-    return {"text/plain": str(model), "image/svg+xml": to_charts_svg(model.charts)}
+data_of.register(Charted, lambda model: {"text/plain": str(model), "image/svg+xml": to_charts_svg(model.charts)})

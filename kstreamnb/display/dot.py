@@ -67,7 +67,7 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     if box.folded:
         classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
         classes += [f"ks-heat-{box.heat}"] if box.heat else []
-        label = _label([*_wrapped(box.title), *_small_lines(f"{len(box.items)} parts", box.note, box.mark)])
+        label = _label([*large_lines(box), *_small_lines(f"{len(box.items)} parts", box.note, box.mark)])
         graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": " ".join(classes)})
         return
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
@@ -87,9 +87,9 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
     graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES.get(item.kind, {"shape": "box"}))
 
 
-def large_lines(item: Item) -> list[str]:
-    """Return the label, broken into lines."""
-    return _wrapped(item.label)
+def large_lines(shape: Item | Box) -> list[str]:
+    """Return the label of a shape, or the title of a folded box, broken into lines."""
+    return _wrapped(shape.label if isinstance(shape, Item) else shape.title)
 
 
 def _small_lines(*texts: str | None) -> list[str]:

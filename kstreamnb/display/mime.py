@@ -7,6 +7,7 @@ never runs user code: a value that cannot be drawn is shown as text, with a warn
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import singledispatch
 from html import escape
 
@@ -27,19 +28,16 @@ def picture_of(model: object) -> GraphPicture | None:
     return None
 
 
-@picture_of.register
-def _(model: GraphPicture) -> GraphPicture:
-    return model
+picture_of.register(GraphPicture, lambda picture: picture)
+picture_of.register(TopologyDescription, GraphPicture)
+picture_of.register(Topology, GraphPicture.of)
 
 
-@picture_of.register
-def _(model: TopologyDescription) -> GraphPicture:
-    return GraphPicture(model)
-
-
-@picture_of.register
-def _(model: Topology) -> GraphPicture:
-    return GraphPicture.of(model)
+@singledispatch
+def pictures_of(model: object) -> tuple[GraphPicture, ...]:
+    """Return all pictures of a model, in the order in which they are shown."""
+    picture = picture_of(model)
+    return () if picture is None else (picture,)
 
 
 @singledispatch
@@ -60,7 +58,7 @@ def drawing_of(model: object) -> str:
 def mimebundle(model: object, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
     """Return every form of a model by its MIME type; ``include`` and ``exclude`` are IPython's."""
     try:
-        bundle = joined(data_of(model), picture_of(model), drawing_of(model))
+        bundle = joined(data_of(model), pictures_of(model), drawing_of(model))
         if not bundle:
             raise EngineError(f'type "{type(model).__name__}" has no picture')
     except Exception as error:  # a display that raises would hide the user's own result
@@ -69,15 +67,16 @@ def mimebundle(model: object, include: MimeTypes = None, exclude: MimeTypes = No
     return wanted(bundle, include, exclude)
 
 
-def joined(data: dict[str, str] | None, picture: GraphPicture | None, drawing: str = "") -> dict[str, str]:
-    """Return the forms of data and a picture as one bundle, data first; a drawing comes before its data."""
+def joined(data: dict[str, str] | None, pictures: Sequence[GraphPicture], drawing: str = "") -> dict[str, str]:
+    """Return the forms of data and pictures as one bundle, data first; a drawing comes before its data."""
     if data is not None and drawing:
         return {**data, "text/html": f"<div>{drawing}{data['text/html']}</div>"}
-    if data is None or picture is None:
-        return data or (picture_forms(picture) if picture is not None else {})
-    tree = to_text(picture.nodes(with_notice=picture.notice not in data["text/plain"]))
-    text = f"{data['text/plain']}\n\n{tree}"
-    return {"text/plain": text, "text/html": f"<div>{data['text/html']}{to_html(picture)}</div>"}
+    if data is None or not pictures:
+        return data or (picture_forms(pictures[0]) if pictures else {})
+    text = data["text/plain"]
+    trees = (to_text(each.nodes(with_notice=each.notice not in text)) for each in pictures)
+    page = "".join([data["text/html"], *map(to_html, pictures)])
+    return {"text/plain": "\n\n".join([text, *trees]), "text/html": f"<div>{page}</div>"}
 
 
 def wanted(bundle: dict[str, str], include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:

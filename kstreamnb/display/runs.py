@@ -14,9 +14,8 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize, show
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table, text_table
 from kstreamnb.display.graph import Overlay
-from kstreamnb.display.mime import data_of, picture_of
-from kstreamnb.display.picture import GraphPicture, to_html
-from kstreamnb.display.text import to_text
+from kstreamnb.display.mime import data_of, picture_of, pictures_of
+from kstreamnb.display.picture import GraphPicture
 from kstreamnb.display.time_picture import to_time_svg
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.run_profile import RunProfile
@@ -45,19 +44,14 @@ def overlay_of_run(replay: Replay) -> Overlay:
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 
 
-@picture_of.register
-def _(model: TopologyTestDriver) -> GraphPicture:
-    return GraphPicture.of(model.topology)
+picture_of.register(TopologyTestDriver, lambda driver: GraphPicture.of(driver.topology))
+picture_of.register(Replay, lambda replay: GraphPicture.of(replay.topology, overlay_of_run(replay)))
+picture_of.register(RunProfile, lambda profile: GraphPicture.of(profile.topology, overlay_of_profile(profile)))
 
 
 @data_of.register
 def _(model: TopologyTestDriver) -> dict[str, str]:
     return {"text/plain": str(model), "text/html": f"<p>{escaped(str(model))}</p>"}
-
-
-@picture_of.register
-def _(model: Replay) -> GraphPicture:
-    return GraphPicture.of(model.topology, overlay_of_run(model))
 
 
 @data_of.register
@@ -70,19 +64,27 @@ def _(model: Tabular) -> dict[str, str]:
 
 @data_of.register(BeforeAfter)
 def _(model: BeforeAfter[Any]) -> dict[str, str]:
-    """Show the changes as a table, and the topology before and after, with what differs marked."""
+    """Show the changes as a table."""
     rows = [(each.rule, ", ".join(each.before), ", ".join(each.after) or "nothing", each.why) for each in model]
-    page = [html_table(("rule", "before", "after", "why"), rows, [pluralize(len(rows), "optimization")])]
-    text = [str(model)]
-    for word, topology, other in (("before", model.before, model.after), ("after", model.after, model.before)):
-        named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
-        only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
-        picture = GraphPicture.of(topology, Overlay(notes=only, marks=dict.fromkeys([*named, *only], "changed")))
-        counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
-        title = f"{word}: {', '.join(counts)}"
-        text += ["", title, to_text(picture.nodes())]
-        page.append(f"<p><b>{title}</b></p>{to_html(picture)}")
-    return {"text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
+    caption = pluralize(len(rows), "optimization")
+    page = html_table(("rule", "before", "after", "why"), rows, [caption]) if rows else f"<p>{escaped(str(model))}</p>"
+    return {"text/plain": str(model), "text/html": page}
+
+
+@pictures_of.register(BeforeAfter)
+def _(model: BeforeAfter[Any]) -> tuple[GraphPicture, ...]:
+    """Return the topology before and after its changes, with what differs marked; nothing if there are none."""
+    return (_changed(model, "before"), _changed(model, "after")) if model else ()
+
+
+def _changed(model: BeforeAfter[Any], word: str) -> GraphPicture:
+    """Return the picture of one of two topologies, with the word and its figures above it."""
+    topology, other = (model.before, model.after) if word == "before" else (model.after, model.before)
+    named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
+    only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}
+    counts = pluralize(len(topology.subtopologies()), "sub-topology"), pluralize(len(topology.nodes), "node")
+    overlay = Overlay(notes=only, marks=dict.fromkeys([*named, *only], "changed"))
+    return GraphPicture(topology.description(), overlay, f"{word}: {', '.join(counts)}")
 
 
 def overlay_of_profile(profile: RunProfile) -> Overlay:
@@ -112,14 +114,7 @@ def _(model: CostPicture) -> GraphPicture:
     return GraphPicture.of(model.topology, Overlay(notes=dict(model.notes), heat=heat))
 
 
-@picture_of.register
-def _(model: RunProfile) -> GraphPicture:
-    return GraphPicture.of(model.topology, overlay_of_profile(model))
-
-
-@data_of.register
-def _(model: TimeChart) -> dict[str, str]:
-    return {"text/plain": str(model), "image/svg+xml": to_time_svg(model)}
+data_of.register(TimeChart, lambda chart: {"text/plain": str(chart), "image/svg+xml": to_time_svg(chart)})
 
 
 @data_of.register

@@ -128,7 +128,8 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
         tips[view.edge_ids[edge.tail, edge.head]] = link
     titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them
     boxes = {box.id for box in view.boxes if not box.folded}
-    large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 2 for box in view.boxes}
+    large = {item.id: len(large_lines(item)) for item in view.items()}
+    large |= {box.id: len(large_lines(box)) for box in view.boxes if box.folded}
     for child in list(drawing):
         if child.tag in (f"{{{_SVG}}}title", f"{{{_SVG}}}polygon"):
             drawing.remove(child)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kstreamnb.core.tables import escaped
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.picture import GraphPicture
@@ -9,12 +11,13 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, parents_first, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
+from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.notebook.handle_display import declared_in
 from kstreamnb.notebook.tracebacks import error_page, error_text
 from kstreamnb.topology.topology import Topology
 
 
-def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture | None]:
+def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], Sequence[GraphPicture]]:
     """Return the data and the picture of a builder; errors are shown as text, never raised."""
     log = builder.declaration_log
     log.settle()
@@ -25,19 +28,25 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], GraphPicture 
         topology, drawn = _drawn(log)
         marks, words = _marks(log, topology, drawn)
     except KStreamError as error:
-        return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, None
-    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks)) if topology.nodes else None
-    return {"text/plain": text, "text/html": page}, drawing
+        return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, ()
+    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks))
+    return {"text/plain": text, "text/html": page}, [drawing] if topology.nodes else []
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
     """Return the topology including lost parents of stale declarations; without both if that cannot be built."""
     whole = parents_first(log.declarations(), lambda each: True)  # with lost parents
     try:
-        return lower(replay(whole, persistent=log.persistent).graph.freeze(), name=log.name), whole
+        return _lowered(log, whole), whole
     except KStreamError:
         sound = log.sound()
-        return lower(replay(sound, persistent=log.persistent).graph.freeze(), name=log.name), sound
+        return _lowered(log, sound), sound
+
+
+def _lowered(log: DeclarationLog, declarations: Sequence[Declaration]) -> Topology:
+    """Return the topology of some declarations; a topic that is read twice has one source, as after `build()`."""
+    graph = replay(declarations, persistent=log.persistent).graph.freeze()
+    return lower(optimise(graph, ())[0], name=log.name)
 
 
 def _marks(

@@ -14,6 +14,7 @@ from IPython.display import display
 
 import kstreamnb as ks
 from kstreamnb import __version__, hooks
+from kstreamnb.charts import BeforeAfter
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError, KStreamError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
-_SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, OffsetTable, TopologyTestDriver)
+_SHOWN = (Handle, StreamsBuilder, Topology, Replay, RunProfile, OffsetTable, TopologyTestDriver, BeforeAfter)
 
 
 def load(shell: InteractiveShell) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreamnb.core.tables import escaped
@@ -40,15 +40,15 @@ class HandleDisplay:
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
 
-    def parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture | None]:
+    def parts(self, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
         """Return the data and the picture of a handle; never raises, which would hide the user's result."""
         try:
             return self._parts(handle)
         except KStreamError as error:
             page = f"<p>{escaped(repr(handle))}</p>{error_page(error)}"
-            return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, None
+            return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, ()
 
-    def _parts(self, handle: Handle) -> tuple[dict[str, str], GraphPicture]:
+    def _parts(self, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
         topology = upstream_part(handle)
         nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
@@ -68,7 +68,7 @@ class HandleDisplay:
         title = f"{type(handle).__name__} {label}"
         page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.html, *(f"<p>{escaped(note)}</p>" for note in notes)])
         text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
-        return {"text/plain": text, "text/html": page}, GraphPicture(now.description, Overlay(marks=marks))
+        return {"text/plain": text, "text/html": page}, [GraphPicture(now.description, Overlay(marks=marks))]
 
 
 def declared_in(topology: Topology, declarations: Collection[Declaration]) -> dict[str, Declaration]:

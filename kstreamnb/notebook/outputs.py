@@ -1,17 +1,17 @@
-"""Shows data and picture of a value as two outputs of a cell, data first.
+"""Shows data and pictures of a value as separate outputs of a cell, data first.
 
 A saved notebook keeps the picture as ``image/svg+xml`` without HTML beside it: viewers that remove or escape SVG inside
-HTML, such as GitHub's, show it then. Outside a kernel both are one output.
+HTML, such as GitHub's, show it then. Outside a kernel all are one output.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.displayed import MimeTypes
-from kstreamnb.display.mime import data_of, drawing_of, joined, picture_of, wanted
+from kstreamnb.display.mime import data_of, drawing_of, joined, pictures_of, wanted
 from kstreamnb.display.picture import GraphPicture, picture_forms
 
 if TYPE_CHECKING:
@@ -19,25 +19,27 @@ if TYPE_CHECKING:
 
     from kstreamnb.notebook.cells import Cells
 
-Parts: TypeAlias = "tuple[dict[str, str] | None, GraphPicture | None]"
-"""The data of a value by MIME type, and its picture."""
+Parts: TypeAlias = "tuple[dict[str, str] | None, Sequence[GraphPicture]]"
+"""The data of a value by MIME type, and its pictures."""
 
 
 def parts_of(model: object) -> Parts:
-    """Return the data and the picture of a model."""
-    return data_of(model), picture_of(model)
+    """Return the data and the pictures of a model."""
+    return data_of(model), pictures_of(model)
 
 
 def formatter(shell: InteractiveShell, parts: Callable[[Any], Parts]) -> Callable[..., dict[str, str]]:
     """Return a function for IPython's formatter of MIME bundles."""
 
     def show(thing: object, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
-        (data, picture), drawing = parts(thing), drawing_of(thing)
-        if data is None or not (picture or drawing) or not hasattr(shell, "kernel"):
-            return wanted(joined(data, picture, drawing), include, exclude)
-        shell.display_pub.publish(wanted(data, include, exclude))
-        drawn = {"text/plain": repr(thing), "image/svg+xml": drawing} if picture is None else picture_forms(picture)
-        return wanted(drawn, include, exclude)
+        (data, pictures), drawing = parts(thing), drawing_of(thing)
+        if data is None or not (pictures or drawing) or not hasattr(shell, "kernel"):
+            return wanted(joined(data, pictures, drawing), include, exclude)
+        drawn = [picture_forms(each) for each in pictures] or [{"text/plain": repr(thing), "image/svg+xml": drawing}]
+        *before, last = (wanted(forms, include, exclude) for forms in (data, *drawn))
+        for forms in before:
+            shell.display_pub.publish(forms)
+        return last
 
     return show
 

@@ -54,13 +54,11 @@ class Tracebacks:
         self.shell, self.cells = shell, cells
         self._failed = ""
 
-    def parts_of_topology(self, topology: Topology) -> tuple[None, GraphPicture]:
+    def parts_of_topology(self, topology: Topology) -> tuple[None, Sequence[GraphPicture]]:
         """Return the picture of a topology; the node of the last error is marked once."""
-        if self._failed not in topology.nodes:
-            return None, GraphPicture.of(topology)
-        picture = GraphPicture.of(topology, Overlay(marks={self._failed: "failed"}))
-        self._failed = ""
-        return None, picture
+        marks = {self._failed: "failed"} if self._failed in topology.nodes else {}
+        self._failed = "" if marks else self._failed
+        return None, [GraphPicture.of(topology, Overlay(marks=marks))]
 
     def show_python_error(
         self,

@@ -193,9 +193,19 @@ def test_loading_late_says_what_to_run_again() -> None:
 def test_a_builder_without_declarations_has_no_picture() -> None:
     """An empty picture would be an empty output with a number."""
     builder = ks.StreamsBuilder("shop")
-    assert show_builder(builder)[1] is None
+    assert [] == show_builder(builder)[1]
     builder.stream("orders")
-    assert show_builder(builder)[1] is not None
+    assert 1 == len(show_builder(builder)[1])
+
+
+def test_a_topic_that_is_read_twice_has_one_source_in_the_picture_of_a_builder() -> None:
+    """As in the topology that it builds; the display of the builder once was an error."""
+    builder = ks.StreamsBuilder("shop")
+    for topic in ("all", "paid"):
+        builder.stream("orders").to(topic)
+    data, (picture,) = show_builder(builder)
+    assert "Error" not in data["text/plain"]
+    assert picture.description == builder.build().description()
 
 
 def test_a_cell_can_be_forgotten_by_name(shell: Shell) -> None:

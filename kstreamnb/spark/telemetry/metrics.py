@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.tables import html_table
@@ -67,6 +67,9 @@ class Metrics(list[Metric]):
             lines[group] = None
             lines[f"  {name:{name_width}}  {value:>{value_width}}  {labels}".rstrip()] = None
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": html_table(_HEADER, self.table())}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import kstreamnb as ks
 from kstreamnb.display.graph import GraphView, Overlay
 from kstreamnb.display.logical import logical_view
@@ -84,6 +86,18 @@ def test_an_operator_that_failed_inside_is_marked() -> None:
     view = logical_view(description, Overlay(notes={merge: "3 late"}, marks={merge: "failed"}))
     assert [(box.title, box.mark, box.note) for box in view.boxes if box.mark] == [("join", "failed", "3 late")]
     assert "ks-failed" in to_svg(view)
+
+
+def test_the_number_of_parts_is_smaller_than_the_title() -> None:
+    """A folded operator has its title alone in large type, also a title of two lines."""
+    builder = ks.StreamsBuilder("priced")
+    prices_of_this_season = builder.stream("orders").select_key(_pair).join(builder.table("prices"), _pair)
+    prices_of_this_season.to("priced")
+    drawn = to_svg(logical_view(builder.build().description()))
+    large, small = (re.findall(rf'font-size="{size}"[^>]*>([^<]*)<', drawn) for size in ("12.00", "10"))
+    assert {"prices_of_this_season · ", "join"} <= set(large)
+    assert ["5 parts"] == [line for line in small if "parts" in line]
+    assert not [line for line in large if "parts" in line]
 
 
 def test_unfolded_an_operator_shows_its_parts() -> None:

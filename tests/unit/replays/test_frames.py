@@ -156,5 +156,5 @@ def test_long_outputs_and_drops_display_their_first_items_and_a_count() -> None:
         assert 30 == len(shown)
         assert repr(shown).endswith("… 10 of 30")
         assert repr(shown).startswith(repr(type(shown)(shown[:10])))
-        assert pretty(shown).endswith("… 10 of 30")
+        assert pretty(shown) == str(shown)
     assert repr(list(run.output("counted")[:3])) == repr(Records(run.output("counted")[:3]))
