@@ -164,37 +164,46 @@ class ByText(dict[str, T]):
 def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     """Return a function from a key's serialized form to its partition, for use once per record.
 
-    A null key goes to partition 0: Kafka's producers spread such records as batches fill, but here every run must give
-    the same result.
+    The bytes of the whole key choose it, also those of a windowed key. A null key goes to partition 0: Kafka's
+    producers spread such records as batches fill, but here every run must give the same result.
     """
     if partitions < 1:
         raise ConfigError(f"partitions must be at least 1, got {partitions}")
     if partitions == 1:
         return lambda key: 0
     memo: dict[Any, int] = {}
-    read, direct = decoder(serde), type(serde).partition_bytes is Serde.partition_bytes
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    # Bytes of a whole key must not be mistaken for those of an inner one.
-    hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
+    hashable = {str, bytes, SerializedValue, *([int] * isinstance(serde, WholeSerde))}
 
     def partition(key: Wire) -> int:
-        inner = key if direct or type(key) is not Windowed else key[0]
-        kind = type(inner[0]) if type(inner) is Windowed else type(inner)
-        if kind in hashable and (known := memo.get(inner)) is not None:
+        kind = type(key[0]) if type(key) is Windowed else type(key)
+        if kind in hashable and (known := memo.get(key)) is not None:
             return known
-        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(read(key))
+        data = to_bytes(serde, key)
         number = 0 if data is None else partition_for(data, partitions)
         if kind in hashable:
             if len(memo) >= _MEMO:
                 memo.clear()
-            memo[inner] = number
+            memo[key] = number
         return number
 
     return partition
 
 
+def inner_partitioner(serde: WindowedSerde, partitions: int) -> Callable[[Wire], int]:
+    """Return a function like `key_partitioner`, but by the key within the window."""
+    of_inner, write, read = key_partitioner(serde.inner_serde, partitions), encoder(serde.inner_serde), decoder(serde)
+    known = ByText(of_inner)
+
+    def partition(key: Wire) -> int:
+        inner = key[0] if type(key) is Windowed else write(read(key).key)
+        return known[inner] if type(inner) is str else of_inner(inner)
+
+    return partition
+
+
 def by_inner_key(topic: str, key: object, *_: object) -> None:
-    """Let the key within a window choose the partition, as Kafka does, and refuse a null key."""
+    """Mark a sink whose windowed keys go by the key within the window, as in Kafka's DSL, and refuse a null key."""
     if key is None:
         fact = f'topic "{topic}" has windowed keys, but a record has no key'
         raise EngineError(fact, hint="filter such records out", java="NullPointerException")

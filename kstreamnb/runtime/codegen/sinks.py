@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import ByText, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import (
+    ByText,
+    by_inner_key,
+    copier,
+    encoded,
+    encoder,
+    inner_partitioner,
+    key_partitioner,
+    to_bytes,
+)
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
@@ -50,7 +59,9 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
-    if sink.partitioner is by_inner_key:
+    by_inner = sink.partitioner is by_inner_key
+    of_key: Any = inner_partitioner if by_inner else key_partitioner
+    if by_inner:
         refuse = builder.name(by_inner_key, "refuse")
         builder.add(sink.name, f"if key is None: {refuse}({topic!r}, key)")
     elif sink.partitioner is not None:
@@ -62,8 +73,8 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
         key, value = names.split(", ")
     if plan.count(topic) > 1 and not each:
         partition = "partition"
-        partition_of = key_partitioner(key_serde, plan.count(topic))
-        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic):
+        partition_of = of_key(key_serde, plan.count(topic))
+        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic) and not by_inner:
             found = "number if partition < 0 else find(-1, key)"
         else:
             known = builder.name(ByText(partition_of), "known")
@@ -118,7 +129,8 @@ def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
 def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """Return ``choose(topic, key, value)``: the partitions of a record, none if it is to be dropped."""
     encode, count, partitioner = encoder(key_serde), cache(context.plan.count), sink.partitioner
-    partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic)))
+    of_key: Any = inner_partitioner if partitioner is by_inner_key else key_partitioner
+    partition_of = cache(lambda topic: of_key(key_serde, count(topic)))
     ask: Any = getattr(partitioner, "partitions", partitioner)
 
     def default(topic: str, key: object, value: object) -> Iterable[int]:
