@@ -161,45 +161,32 @@ class ByText(dict[str, T]):
         return self.setdefault(key, self._find(key))
 
 
-def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
+def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Callable[[Wire], int]:
     """Return a function from a key's serialized form to its partition, for use once per record.
 
-    The bytes of the whole key choose it, also those of a windowed key. A null key goes to partition 0: Kafka's
-    producers spread such records as batches fill, but here every run must give the same result.
+    The bytes of the whole key choose it, with ``by_inner`` those of the key within its window. A null key goes to
+    partition 0: Kafka's producers spread such records as batches fill, but here every run must give the same result.
     """
     if partitions < 1:
         raise ConfigError(f"partitions must be at least 1, got {partitions}")
     if partitions == 1:
         return lambda key: 0
-    memo: dict[Any, int] = {}
+    if by_inner and isinstance(serde, WindowedSerde):
+        read, write, of_inner = (
+            decoder(serde),
+            encoder(serde.inner_serde),
+            key_partitioner(serde.inner_serde, partitions),
+        )
+        return lambda key: of_inner(key[0] if type(key) is Windowed else write(read(key).key))
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     hashable = {str, bytes, SerializedValue, *([int] * isinstance(serde, WholeSerde))}
 
-    def partition(key: Wire) -> int:
-        kind = type(key[0]) if type(key) is Windowed else type(key)
-        if kind in hashable and (known := memo.get(key)) is not None:
-            return known
+    def find(key: Wire) -> int:
         data = to_bytes(serde, key)
-        number = 0 if data is None else partition_for(data, partitions)
-        if kind in hashable:
-            if len(memo) >= _MEMO:
-                memo.clear()
-            memo[key] = number
-        return number
+        return 0 if data is None else partition_for(data, partitions)
 
-    return partition
-
-
-def inner_partitioner(serde: WindowedSerde, partitions: int) -> Callable[[Wire], int]:
-    """Return a function like `key_partitioner`, but by the key within the window."""
-    of_inner, write, read = key_partitioner(serde.inner_serde, partitions), encoder(serde.inner_serde), decoder(serde)
-    known = ByText(of_inner)
-
-    def partition(key: Wire) -> int:
-        inner = key[0] if type(key) is Windowed else write(read(key).key)
-        return known[inner] if type(inner) is str else of_inner(inner)
-
-    return partition
+    known = ByText(find)
+    return lambda key: known[key] if type(key[0] if type(key) is Windowed else key) in hashable else find(key)
 
 
 def by_inner_key(topic: str, key: object, *_: object) -> None:

@@ -6,16 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import (
-    ByText,
-    by_inner_key,
-    copier,
-    encoded,
-    encoder,
-    inner_partitioner,
-    key_partitioner,
-    to_bytes,
-)
+from kstreamnb.core.codec import ByText, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
@@ -60,7 +51,6 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
     by_inner = sink.partitioner is by_inner_key
-    of_key: Any = inner_partitioner if by_inner else key_partitioner
     if by_inner:
         refuse = builder.name(by_inner_key, "refuse")
         builder.add(sink.name, f"if key is None: {refuse}({topic!r}, key)")
@@ -73,7 +63,7 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
         key, value = names.split(", ")
     if plan.count(topic) > 1 and not each:
         partition = "partition"
-        partition_of = of_key(key_serde, plan.count(topic))
+        partition_of = key_partitioner(key_serde, plan.count(topic), by_inner)
         if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic) and not by_inner:
             found = "number if partition < 0 else find(-1, key)"
         else:
@@ -129,8 +119,7 @@ def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
 def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """Return ``choose(topic, key, value)``: the partitions of a record, none if it is to be dropped."""
     encode, count, partitioner = encoder(key_serde), cache(context.plan.count), sink.partitioner
-    of_key: Any = inner_partitioner if partitioner is by_inner_key else key_partitioner
-    partition_of = cache(lambda topic: of_key(key_serde, count(topic)))
+    partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic), partitioner is by_inner_key))
     ask: Any = getattr(partitioner, "partitions", partitioner)
 
     def default(topic: str, key: object, value: object) -> Iterable[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.codec import inner_partitioner, key_partitioner
+from kstreamnb.core.codec import key_partitioner
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.time import Clock
@@ -30,8 +30,7 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
         for task, store in own:
             source = folded(task, store, broker)
             serde = source.spec.key_serde  # windowed tables are where their records came from: by the inner key
-            of_key: Any = inner_partitioner if isinstance(serde, WindowedSerde) else key_partitioner
-            partition_of = of_key(serde, count)
+            partition_of = key_partitioner(serde, count, by_inner=isinstance(serde, WindowedSerde))
             for raw_key, row in source.raw.items():
                 if raw_key is not None:
                     key = raw_key if source.spec.kind in _BY_KEY else raw_key[0]

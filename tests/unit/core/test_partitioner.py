@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.core.codec import SerializedValue, encode, inner_partitioner, key_partitioner, murmur2, partition_for
+from kstreamnb.core.codec import SerializedValue, encode, key_partitioner, murmur2, partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -50,7 +50,7 @@ def test_equal_values_with_other_bytes_are_told_apart():
 def test_the_whole_bytes_of_a_windowed_key_choose_its_partition():
     """Windows of one key are in several partitions, whatever form the key has, unless the DSL writes them."""
     serde = Serdes.time_windowed(Serdes.string(), "10ms")
-    choose, by_inner = key_partitioner(serde, 100), inner_partitioner(serde, 100)
+    choose, by_inner = key_partitioner(serde, 100), key_partitioner(serde, 100, by_inner=True)
     windows = [Windowed(key, start, start + 10) for key in ("shoe", "sch\u00f6n") for start in (0, 10, 500)]
     data = [serde.serialize(window) for window in windows]
     whole = [partition_for(each, 100) for each in data]
