@@ -161,40 +161,36 @@ class ByText(dict[str, T]):
         return self.setdefault(key, self._find(key))
 
 
-def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
+def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Callable[[Wire], int]:
     """Return a function from a key's serialized form to its partition, for use once per record.
 
-    A null key goes to partition 0: Kafka's producers spread such records as batches fill, but here every run must give
-    the same result.
+    The bytes of the whole key choose it, with ``by_inner`` those of the key within its window. A null key goes to
+    partition 0: Kafka's producers spread such records as batches fill, but here every run must give the same result.
     """
     if partitions < 1:
         raise ConfigError(f"partitions must be at least 1, got {partitions}")
     if partitions == 1:
         return lambda key: 0
-    memo: dict[Any, int] = {}
-    read, direct = decoder(serde), type(serde).partition_bytes is Serde.partition_bytes
+    if by_inner and isinstance(serde, WindowedSerde):
+        read, write, of_inner = (
+            decoder(serde),
+            encoder(serde.inner_serde),
+            key_partitioner(serde.inner_serde, partitions),
+        )
+        return lambda key: of_inner(key[0] if type(key) is Windowed else write(read(key).key))
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    # Bytes of a whole key must not be mistaken for those of an inner one.
-    hashable = {str, bytes, *([int] * isinstance(serde, WholeSerde)), *([SerializedValue] * direct)}
+    hashable = {str, bytes, SerializedValue, *([int] * isinstance(serde, WholeSerde))}
 
-    def partition(key: Wire) -> int:
-        inner = key if direct or type(key) is not Windowed else key[0]
-        kind = type(inner[0]) if type(inner) is Windowed else type(inner)
-        if kind in hashable and (known := memo.get(inner)) is not None:
-            return known
-        data = key if direct and type(key) is SerializedValue else serde.partition_bytes(read(key))
-        number = 0 if data is None else partition_for(data, partitions)
-        if kind in hashable:
-            if len(memo) >= _MEMO:
-                memo.clear()
-            memo[inner] = number
-        return number
+    def find(key: Wire) -> int:
+        data = to_bytes(serde, key)
+        return 0 if data is None else partition_for(data, partitions)
 
-    return partition
+    known = ByText(find)
+    return lambda key: known[key] if type(key[0] if type(key) is Windowed else key) in hashable else find(key)
 
 
 def by_inner_key(topic: str, key: object, *_: object) -> None:
-    """Let the key within a window choose the partition, as Kafka does, and refuse a null key."""
+    """Mark a sink whose windowed keys go by the key within the window, as in Kafka's DSL, and refuse a null key."""
     if key is None:
         fact = f'topic "{topic}" has windowed keys, but a record has no key'
         raise EngineError(fact, hint="filter such records out", java="NullPointerException")

@@ -119,14 +119,6 @@ class Serde(Generic[T]):
         """
         return self.serialize(value)
 
-    def partition_bytes(self, value: T | None) -> bytes | None:
-        """Return the bytes that choose a key's partition: those of the key, or of a windowed key's inner key.
-
-        Args:
-            value: a key, or None.
-        """
-        return self.serialize(value)
-
     def _write(self, value: T) -> bytes:
         raise NotImplementedError(f"{type(self).__name__} does not implement _write()")
 

@@ -206,7 +206,7 @@ class ListSerde(Serde[list[T | None]]):
 
 @dataclass(frozen=True)
 class WindowedSerde(SerdeAround[Windowed[object]]):
-    """Keys within windows; the partition follows the inner key alone."""
+    """Keys within windows."""
 
     of_keys: ClassVar[bool] = True
     plain: ClassVar[frozenset[type]] = frozenset({Windowed})
@@ -233,9 +233,10 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         """Keep a key that the inner serde keeps."""
         return type(value.key) in (inner := self._inner()).plain and inner.keeps(value.key)
 
-    def partition_bytes(self, value: Windowed[object] | None) -> bytes | None:
-        """Return the bytes of the inner key."""
-        return None if value is None else self._inner().serialize(value.key)
+    @property
+    def inner_serde(self) -> Serde:
+        """The serde of the key within the window."""
+        return self._inner()
 
     def _inner_bytes(self, value: Windowed[object]) -> bytes:
         return self._inner().serialize(value.key) or b""

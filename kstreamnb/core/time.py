@@ -52,6 +52,16 @@ def duration_ms(value: object, what: str = "duration") -> int:
     raise ConfigError(fact, detail=detail, hint='write for example "5m", "1500ms" or "1h30m"')
 
 
+def as_long(total_ms: int) -> int:
+    """Return a sum of durations as Java has it: negative if it is more than `MAX_TIME_MS`.
+
+    Example:
+        >>> as_long(MAX_TIME_MS + 1) == -MAX_TIME_MS - 1
+        True
+    """
+    return (total_ms + 2**63) % 2**64 - 2**63
+
+
 def time_ms(value: object, what: str) -> int:
     """Return a number as a timestamp in milliseconds; raise ConfigError unless it is whole and has at most 64 bits.
 

@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.errors import ConfigError
 from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.store import NO_TIME, Store, StoreContext
 
@@ -40,6 +42,10 @@ class Retention:
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
+        if self.retention_ms < 0:
+            fact = f'retention of store "{spec.name}" must not be negative, got {self.retention_ms} ms'
+            hint = f"set a retention, or let windows and grace be at most {MAX_TIME_MS} ms together"
+            raise ConfigError(fact, hint=hint, java="retentionPeriod cannot be negative")
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
         self._step_ms = self.segment_ms
         if spec.retain_duplicates:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.errors import KStreamError
 from kstreamnb.frame_cells import wrong_unit
@@ -110,7 +111,7 @@ def _misplaced(
             partition_of = key_partitioner(serde, count)
             assigned = [record for record in records if record.topic == topic and record.partition >= 0]
             wrong: dict[str, str] = {}
-            for record in assigned if count > 1 else ():
+            for record in assigned if count > 1 and not isinstance(serde, WindowedSerde) else ():
                 if record.key is not None and (right := partition_of(encode(record.key))) != record.partition:
                     key = format_value(record.key)
                     wrong[key] = f"{key} is in {record.partition} and belongs to {right}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import by_inner_key, murmur2
 from kstreamnb.core.formatting import format_value, join_list, pluralize
+from kstreamnb.core.record import unwindowed
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
@@ -38,7 +40,10 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
 
 def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanation:
     count = run.partitions.get(topic, 1)
-    data = serde.partition_bytes(key)
+    chosen_by = {name: getattr(run.topology.nodes[name], "partitioner", None) for name in sinks_of(run, topic)}
+    by_inner = isinstance(serde, WindowedSerde) and by_inner_key in chosen_by.values()
+    serde = serde.inner_serde if by_inner else serde  # type: ignore[attr-defined] # it has windowed keys then
+    data = serde.serialize(unwindowed(key) if by_inner else key)
     readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
     if data is None:
         return Explanation(
@@ -47,8 +52,7 @@ def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanat
     number = murmur2(data)
     partition = (number & _POSITIVE) % count
     task = next((task_id for task_id in readers if task_id.endswith(f"_{partition}")), None)
-    by_key, nodes = (None, by_inner_key), run.topology.nodes
-    custom = [name for name in sinks_of(run, topic) if getattr(nodes[name], "partitioner", None) not in by_key]
+    custom = [name for name, chooser in chosen_by.items() if chooser not in (None, by_inner_key)]
     seen = _seen(run, key, topic)
     because = [f'serde "{serde}" writes {pluralize(len(data), "byte")}: {data.hex()}']
     because += [f"task {task} takes it"] if task else []

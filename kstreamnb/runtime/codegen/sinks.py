@@ -50,7 +50,8 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
-    if sink.partitioner is by_inner_key:
+    by_inner = sink.partitioner is by_inner_key
+    if by_inner:
         refuse = builder.name(by_inner_key, "refuse")
         builder.add(sink.name, f"if key is None: {refuse}({topic!r}, key)")
     elif sink.partitioner is not None:
@@ -62,8 +63,8 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
         key, value = names.split(", ")
     if plan.count(topic) > 1 and not each:
         partition = "partition"
-        partition_of = key_partitioner(key_serde, plan.count(topic))
-        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic):
+        partition_of = key_partitioner(key_serde, plan.count(topic), by_inner)
+        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic) and not by_inner:
             found = "number if partition < 0 else find(-1, key)"
         else:
             known = builder.name(ByText(partition_of), "known")
@@ -118,7 +119,7 @@ def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
 def _partitions(sink: Sink, context: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """Return ``choose(topic, key, value)``: the partitions of a record, none if it is to be dropped."""
     encode, count, partitioner = encoder(key_serde), cache(context.plan.count), sink.partitioner
-    partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic)))
+    partition_of = cache(lambda topic: key_partitioner(key_serde, count(topic), partitioner is by_inner_key))
     ask: Any = getattr(partitioner, "partitions", partitioner)
 
     def default(topic: str, key: object, value: object) -> Iterable[int]:

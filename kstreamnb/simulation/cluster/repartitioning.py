@@ -6,6 +6,7 @@ from typing import Any
 
 from kstreamnb.core.codec import key_partitioner
 from kstreamnb.core.record import Headers
+from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task.task import Task
@@ -28,7 +29,8 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
         rows: list[tuple[int, Any, Any, Headers]] = []
         for task, store in own:
             source = folded(task, store, broker)
-            partition_of = key_partitioner(source.spec.key_serde, count)
+            serde = source.spec.key_serde  # windowed tables are where their records came from: by the inner key
+            partition_of = key_partitioner(serde, count, by_inner=isinstance(serde, WindowedSerde))
             for raw_key, row in source.raw.items():
                 if raw_key is not None:
                     key = raw_key if source.spec.kind in _BY_KEY else raw_key[0]

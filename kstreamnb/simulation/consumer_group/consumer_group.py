@@ -324,7 +324,7 @@ class ConsumerGroup(OffsetTable):
         own = [partition for partition in self.log.partitions if partition.rpartition("-")[0] == topic]
         if not own:
             raise unknown("topic", topic, {each.rpartition("-")[0] for each in self.log.partitions}, error=EngineError)
-        data = serde_of(key_serde).partition_bytes(key)
+        data = serde_of(key_serde).serialize(key)
         partition = own[0 if data is None else partition_for(data, len(own))]
         owner, *_ = [*(name for name, held in self.assignment.items() if partition in held), ""]
         return KeyHolder(partition, owner, tuple(name for name, held in self.standbys.items() if partition in held))

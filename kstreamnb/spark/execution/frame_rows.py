@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner
+from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.errors import EngineError
 from kstreamnb.spark.execution.kafka_columns import column_partitions
@@ -205,12 +205,10 @@ def _text(column: pa.Array) -> pa.Array:
 def _partitions(keys: pa.Array, serde: Serde, count: int) -> Numbers:
     """Return partitions as Kafka's producer would choose them."""
     binary = pa.types.is_binary(keys.type)
-    direct = type(serde).partition_bytes is Serde.partition_bytes
-    if direct and (binary or (pa.types.is_string(keys.type) and type(serde) is StringSerde)):
+    if binary or (pa.types.is_string(keys.type) and type(serde) is StringSerde):
         return column_partitions(keys, count)
     choose, write = key_partitioner(serde, count), encoder(serde)
-    wires = ((None if key is None else SerializedValue(key)) if binary else write(key) for key in keys.to_pylist())
-    return np.fromiter(map(choose, wires), np.int64, len(keys))
+    return np.fromiter(map(choose, map(write, keys.to_pylist())), np.int64, len(keys))
 
 
 def _numbers(column: pa.Array) -> Numbers:

@@ -7,7 +7,11 @@ import pytest
 from kstreamnb.core.codec import SerializedValue, encode, key_partitioner, murmur2, partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.options import Repartitioned
 from kstreamnb.errors import ConfigError
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.topology import Topology
 
 
 def test_keys_go_where_kafka_sends_them():
@@ -43,13 +47,39 @@ def test_equal_values_with_other_bytes_are_told_apart():
         assert len(set(expected)) == len(keys)
 
 
-def test_a_windowed_key_follows_its_inner_key():
-    """All windows of a key are in the key's partition, whatever form the key has."""
+def test_the_whole_bytes_of_a_windowed_key_choose_its_partition():
+    """Windows of one key are in several partitions, whatever form the key has, unless the DSL writes them."""
     serde = Serdes.time_windowed(Serdes.string(), "10ms")
-    choose = key_partitioner(serde, 100)
-    for start in (0, 10, 500):
-        window = Windowed("shoe", start, start + 10)
-        assert partition_for(b"shoe", 100) == choose(window) == choose(SerializedValue(serde.serialize(window)))
+    choose, by_inner = key_partitioner(serde, 100), key_partitioner(serde, 100, by_inner=True)
+    windows = [Windowed(key, start, start + 10) for key in ("shoe", "sch\u00f6n") for start in (0, 10, 500)]
+    data = [serde.serialize(window) for window in windows]
+    whole = [partition_for(each, 100) for each in data]
+    assert whole == list(map(choose, windows)) == [choose(SerializedValue(each)) for each in data]
+    assert len({*whole[:3]}) == 3
+    inner = [partition_for(window.key.encode(), 100) for window in windows]
+    assert inner == [by_inner(encode(serde, window)) for window in windows]
+    assert inner == [by_inner(SerializedValue(each)) for each in data]
+
+
+def test_only_sinks_of_the_dsl_choose_partitions_by_the_inner_key():
+    """Kafka sets a partitioner for windowed keys in `to`, not for repartition topics nor in the Processor API."""
+    keys, builder, topology = Serdes.time_windowed(Serdes.string(), "10ms"), StreamsBuilder(), Topology()
+    builder.stream("in", key_serde=keys).repartition(Repartitioned(name="again")).to("out")
+    topology.add_source("in", "in", key_serde=keys).add_sink("out", "out", "in", key_serde=keys)
+    windows = [Windowed("shoe", start, start + 10) for start in range(0, 100, 10)]
+    whole, inner = [partition_for(keys.serialize(each), 7) for each in windows], [partition_for(b"shoe", 7)] * 10
+    assert len({*whole}) > 3
+    config = {"application.id": "app", "default_value_serde": "string"}
+    for observe in (None, lambda event: None):
+        for application, topics in (
+            (builder.build(), {"app-again-repartition": whole, "out": inner}),
+            (topology, {"out": whole}),
+        ):
+            driver = TopologyTestDriver(application, config, partitions=7, observe=observe)
+            driver.create_input_topic("in", keys, "string").pipe_key_value_list([(key, "v") for key in windows])
+            for topic, expected in topics.items():
+                written = driver.create_output_topic(topic, keys, "string").read_records()
+                assert [*zip(windows, expected, strict=True)] == sorted((each.key, each.partition) for each in written)
 
 
 def test_null_keys_and_single_partitions_go_to_partition_0():
