@@ -108,13 +108,9 @@ class TraceIndex:
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
         """Return the log positions at which each row of a store was written, cached or not."""
         if (task, store) not in self._writes:
-            self._writes[task, store] = grouped(self.positions_of("written", task=task, node=store), self.row_key)
+            positions = self.positions_of("written", task=task, node=store)
+            self._writes[task, store] = grouped(positions, lambda position: row_key(self.log[position]))
         return self._writes[task, store]
-
-    def row_key(self, position: int) -> Hashable:
-        """Return the key of a row that was written, cached or not."""
-        raw_key = self.log[position][1]
-        return raw_key.raw_key if type(raw_key) is InCache else raw_key
 
     def row(self, position: int) -> Any:
         """Return a row that was written, cached or not; `NOTHING` if it only left the cache."""
@@ -155,6 +151,12 @@ class TraceIndex:
 
 
 _NO_TIMES: tuple[array[int], array[int]] = array("q"), array("q")
+
+
+def row_key(written: Entry) -> Hashable:
+    """Return the key of a row that was written, cached or not."""
+    raw_key: Hashable = written[1]
+    return raw_key.raw_key if type(raw_key) is InCache else raw_key
 
 
 def row_before(log: Sequence[Entry], writes: Sequence[int], position: int) -> Any:

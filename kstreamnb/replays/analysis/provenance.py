@@ -20,7 +20,7 @@ from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
-from kstreamnb.recording.trace_index import row_before
+from kstreamnb.recording.trace_index import row_before, row_key
 from kstreamnb.state import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
@@ -161,7 +161,7 @@ class _Trace:
     def row(self, position: int) -> frozenset[int]:
         """Return the parts of a row that was written."""
         _, raw_key, _, new = self._log[position]
-        code, plain = self._index.code(position), self._index.row_key(position)
+        code, plain = self._index.code(position), row_key(self._log[position])
         writes = self._index.writes(code.task, code.node).get(plain, [])
         store = self._run.tasks[code.task].stores[code.node]
         flushed = store.spec.cached and type(raw_key) is not InCache
