@@ -347,11 +347,11 @@ def _servers(settings: Config, servers: Servers | None) -> dict[str, object]:
     """Return the settings of every client: those of the config, then those given with the address."""
     from kstreamnb.kafka.client import as_settings
 
-    if servers is None and settings.bootstrap_servers is None:
+    chosen = settings.bootstrap_servers if servers is None else servers
+    if chosen is None:
         raise ConfigError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
-    given = as_settings(settings.bootstrap_servers if servers is None else servers)  # type: ignore[arg-type]
     plain = {name: value for name, value in settings.client_settings("admin").items() if "." in name}
-    return {**plain, **_with_prefix(settings, "consumer."), **given}
+    return {**plain, **_with_prefix(settings, "consumer."), **as_settings(chosen)}
 
 
 def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
