@@ -185,10 +185,6 @@ def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
     return columns
 
 
-def _row_time(value: object) -> int | None:
-    return getattr(value, "timestamp", None) if isinstance(value, _ROWS) else None
-
-
 class TabularRows(FramedTable):
     """A table of a store's first rows, with their times if they have any."""
 
@@ -202,7 +198,7 @@ class TabularRows(FramedTable):
     def _first(self) -> dict[str, list[object]]:
         rows = self._rows()[:_SHOWN]
         values = [value[0] if isinstance(value, _ROWS) else value for _, value in rows]
-        times: list[object] = [_row_time(value) for _, value in rows]
+        times = [getattr(value, "timestamp", None) if isinstance(value, _ROWS) else None for _, value in rows]
         return _filled({"key": [key for key, _ in rows], "value": values, "timestamp": times})
 
     def more(self) -> Iterator[str]:

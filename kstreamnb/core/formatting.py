@@ -77,6 +77,11 @@ def format_time(time_ms: int) -> str:
     return str(time_ms) if abs(time_ms) < _EARLY_MS else format_ms(time_ms)
 
 
+def format_stream_time(time_ms: int) -> str:
+    """Return the stream time of a task, which is negative before its first record."""
+    return "not begun" if time_ms < 0 else format_time(time_ms)
+
+
 def format_interval(start_ms: int, end_ms: int, *, closed: bool = False) -> str:
     """Return a time interval in brackets; ``closed`` includes the end."""
     return f"[{format_time(start_ms)}, {format_time(end_ms)}{']' if closed else ')'}"

@@ -187,7 +187,7 @@ def _topics(description: TopologyDescription, cuts: tuple[Cut, ...]) -> dict[str
         if node.extractor is not None:
             about = f"chosen for each record by {node.extractor}"
             items[_chosen(node)] = _topic(_chosen(node), "chosen per record", f"by {node.extractor}", about)
-        for name in (*node.topics, *((node.topic,) if node.topic is not None else ())):
+        for name in node.every_topic:
             topic_cuts = [cut for cut in cuts if cut.topic == name]
             is_internal = name in internal
             items[name] = _internal_topic(name, topic_cuts, partitions.get(name)) if is_internal else _topic(name, name)

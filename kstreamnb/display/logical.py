@@ -45,8 +45,7 @@ def _ends(description: TopologyDescription, items: Mapping[str, Item]) -> dict[s
     """Return the topic of each source and sink that has only one and no note or mark."""
     internal, ends = internal_topics(description), {}
     for node in description.nodes().values():
-        topics = node.topics if node.kind == "source" else (node.topic,) if node.topic is not None else ()
-        item = items[identifier("node", node.name)]
+        topics, item = node.every_topic, items[identifier("node", node.name)]
         if len(topics) == 1 and topics[0] not in internal and not (item.note or item.mark):
             ends[item.id] = items[identifier("topic", topics[0])].id
     return ends
@@ -98,7 +97,7 @@ def _inside(
     users: dict[str, dict[str, None]] = {}
     for node in description.nodes().values():
         ids = [identifier("store", store) for store in node.stores]
-        ids += [identifier("topic", topic) for topic in (*node.topics, *([node.topic] if node.topic else []))]
+        ids += [identifier("topic", topic) for topic in node.every_topic]
         for id_ in ids:
             users.setdefault(id_, {})[owner.get(node.name, "")] = None
     for id_, owners in users.items():

@@ -7,6 +7,8 @@ ends inwards. The header may be missing and any indentation is accepted, as in l
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import TopologyError
@@ -39,7 +41,7 @@ def parse_description(text: str) -> TopologyDescription:
         ('orders.v1',)
     """
     check_arguments(parse_description, locals())
-    groups: list[tuple[int, bool, list[dict[str, object]]]] = []
+    groups: list[tuple[int, bool, list[DescribedNode]]] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or _HEADER.fullmatch(line):
@@ -49,15 +51,13 @@ def parse_description(text: str) -> TopologyDescription:
         elif not groups:
             raise _unreadable(number, line, "expected a line such as Sub-topology: 0 first")
         elif (match := _ARROW.fullmatch(line)) and groups[-1][2]:
-            groups[-1][2][-1][_ARROWS[match[1]]] = _names(match[2]) if match[2] not in ("none", "") else ()
+            ends: Any = {_ARROWS[match[1]]: _names(match[2]) if match[2] != "none" else ()}
+            groups[-1][2].append(replace(groups[-1][2].pop(), **ends))
         elif node := _node(line):
             groups[-1][2].append(node)
         else:
             raise _unreadable(number, line, "expected a source, a processor, a sink or an edge")
-    subs = [
-        DescribedSubtopology(id_, tuple(DescribedNode(**node) for node in nodes), is_global)  # type: ignore[arg-type]
-        for id_, is_global, nodes in groups
-    ]
+    subs = [DescribedSubtopology(id_, tuple(nodes), is_global) for id_, is_global, nodes in groups]
     _check_edges(subs)
     return TopologyDescription(tuple(subs))
 
@@ -65,16 +65,16 @@ def parse_description(text: str) -> TopologyDescription:
 _ARROWS = {"-->": "successors", "<--": "predecessors"}
 
 
-def _node(line: str) -> dict[str, object] | None:
+def _node(line: str) -> DescribedNode | None:
     if match := _SOURCE.fullmatch(line):
         if _TOPICS.fullmatch(match[2]):
-            return {"kind": "source", "name": match[1], "topics": _names(match[2][1:-1])}
-        return {"kind": "source", "name": match[1], "pattern": match[2]}
+            return DescribedNode("source", match[1], topics=_names(match[2][1:-1]))
+        return DescribedNode("source", match[1], pattern=match[2])
     if match := _PROCESSOR.fullmatch(line):
-        return {"kind": "processor", "name": match[1], "stores": _names(match[2])}
+        return DescribedNode("processor", match[1], stores=_names(match[2]))
     if match := _SINK.fullmatch(line):
-        field = "topic" if match[2] == "topic" else "extractor"
-        return {"kind": "sink", "name": match[1], field: match[3]}
+        topic, extractor = (match[3], None) if match[2] == "topic" else (None, match[3])
+        return DescribedNode("sink", match[1], topic=topic, extractor=extractor)
     return None
 
 

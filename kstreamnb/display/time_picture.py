@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kstreamnb.core.formatting import clean, format_interval, format_time, format_value
+from kstreamnb.core.formatting import clean, format_interval, format_stream_time, format_time, format_value
 from kstreamnb.core.record import unwindowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.display.axes import Scale, time_label, time_ticks
@@ -222,7 +222,7 @@ def time_facts(chart: TimeChart, step: int) -> dict[str, object]:
     return {
         "values": values,
         "now": [None if time < 0 else x(time) for time in times],
-        "times": ["not begun" if time < 0 else format_time(time) for time in times],
+        "times": list(map(format_stream_time, times)),
     }
 
 

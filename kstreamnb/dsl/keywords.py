@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 
 import attrs
 
@@ -132,7 +132,7 @@ def combined(kind: type[Chosen], options: Chosen | None, **keywords: object) -> 
     return base.changed(**{name: value for name, value in keywords.items() if value is not None})
 
 
-def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kinds: type) -> dict[str, object]:
+def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kinds: type) -> dict[str, Any]:
     """Return the keywords, and the option objects that follow the arguments as in Java, each under its keyword.
 
     Args:
@@ -143,7 +143,7 @@ def by_keyword(options: Iterable[object], keywords: Mapping[str, object], **kind
     Raises: ConfigError for an object of a different kind, or one that is also given as a keyword.
     """
     kinds = kinds or {"materialized": Materialized, "name": Named}
-    merged: dict[str, object] = {name: value for name, value in keywords.items() if value is not None}
+    merged: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
     for option in options:
         name = next((name for name, kind in kinds.items() if isinstance(option, kind)), None)
         if name is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, Unpack, overload
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import StreamPartitioner
@@ -440,13 +440,13 @@ def _declare(
     positional = [each for each in arguments if not isinstance(each, _OPTIONS)]
     options = [each for each in arguments if isinstance(each, _OPTIONS)]
     fields = by_keyword(options, keywords, table_joined=TableJoined, materialized=Materialized, name=Named)
-    functions = dict(zip(("foreign_key", "joiner")[-len(positional) :], positional, strict=False))
+    functions: dict[str, Any] = dict(zip(("foreign_key", "joiner")[-len(positional) :], positional, strict=False))
     functions |= {name: fields.pop(name) for name in ("foreign_key", "joiner") if name in fields}
     with_key = bool(fields.pop("with_key", False))
     if "joiner" not in functions or len(positional) > 2:
         raise TopologyError(f'"{word}" takes a joiner, or a foreign key and a joiner')
-    join = JoinSpec(how, cast("UserFunction", taking(functions["joiner"], "left", "right")), with_key)
-    joined = cast("TableJoined | None", fields.pop("table_joined", None))
+    join = JoinSpec(how, taking(functions["joiner"], "left", "right"), with_key)
+    joined = fields.pop("table_joined", None)
     partitioners = {name: fields.pop(name) for name in ("partitioner", "other_partitioner") if name in fields}
     table = materialization((), fields)
     if "foreign_key" not in functions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, TypedDict, Unpack, cast
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serdes import serde_or_none
@@ -65,9 +65,8 @@ def materialization(options: Iterable[object], keywords: Mapping[str, object]) -
     if name is not None:
         check_resource_name(name)
     if materialized is None and not fields:
-        return Materialization(cast("str | None", name))
-    store = combined(Materialized, cast("Materialized | None", materialized), **fields)
-    return Materialization(cast("str | None", name), store, explicit=True)
+        return Materialization(name)
+    return Materialization(name, combined(Materialized, materialized, **fields), explicit=True)
 
 
 class StoreFields(SerdeFields, LogFields):

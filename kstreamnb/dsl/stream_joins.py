@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.signatures import RECORD, taking
@@ -336,14 +336,13 @@ def _declare(
         if name not in fields:
             raise TopologyError(f'"{word}" with a {type(right).__name__} is missing its {name}', hint=_call(word, kind))
     with_key = bool(fields.pop("with_key", False))
-    joiner = cast("UserFunction", taking(fields.pop("joiner"), "left", "right", key=with_key))
+    joiner = taking(fields.pop("joiner"), "left", "right", key=with_key)
     extra = {name: fields.pop(name) for name in names if name != "joiner"}
     if "key_selector" in extra:
         taking(extra["key_selector"], *RECORD)
     if "windows" in extra:
         expect(extra["windows"], JoinWindows, "windows", hint='write for example JoinWindows.of(difference="5m")')
-    joined = cast("NamedOptions | None", fields.pop("joined", None))
-    settings = combined(options_kind, joined, **fields)
+    settings = combined(options_kind, fields.pop("joined", None), **fields)
     return left.declare("stream", word, emit, right, join=JoinSpec(how, joiner, with_key), options=settings, **extra)
 
 

@@ -270,7 +270,8 @@ def group_offsets(admin: Admin, application: str, topics: Iterable[str] | None =
     # Only admin clients see metadata. The coordinator has just answered, so the request is safe.
     wanted = [ConsumerGroupTopicPartitions(application)]
     group = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(wanted))
-    return [] if group is None else [each for each in group.topic_partitions if each.offset >= 0]
+    committed = [] if group is None else [each for each in group.topic_partitions if each.offset >= 0]
+    return sorted(committed, key=lambda each: (each.topic, each.partition))
 
 
 def metadata_of(partition: TopicPartition) -> str:

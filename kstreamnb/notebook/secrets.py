@@ -116,9 +116,9 @@ def _check(tree: ast.AST) -> None:
             _check_pairs(node, node.lineno)
 
 
-def _check_pairs(node: ast.expr, line: int) -> None:
+def _check_pairs(node: ast.Call | ast.Tuple | ast.List | ast.Set, line: int) -> None:
     """Refuse a secret setting's name as a value beside other texts, such as ``("sasl.password", "…")``."""
-    parts = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else node.elts  # type: ignore[attr-defined]
+    parts = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else node.elts
     texts = [text for part in parts for text in _texts(part)]
     setting = next((text for text in texts if "." in text and " " not in text and _SECRET.search(text)), None)
     if setting is not None and len(texts) > 1:

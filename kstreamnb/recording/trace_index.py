@@ -108,12 +108,14 @@ class TraceIndex:
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
         """Return the log positions at which each row of a store was written, cached or not."""
         if (task, store) not in self._writes:
-            self._writes[task, store] = grouped(self.positions_of("written", task=task, node=store), self._row_key)
+            positions = self.positions_of("written", task=task, node=store)
+            self._writes[task, store] = grouped(positions, lambda position: row_key(self.log[position]))
         return self._writes[task, store]
 
-    def _row_key(self, position: int) -> Hashable:
-        raw_key = self.log[position][1]
-        return raw_key.raw_key if type(raw_key) is InCache else raw_key
+    def row(self, position: int) -> Any:
+        """Return a row that was written, cached or not; `NOTHING` if it only left the cache."""
+        _, raw_key, _, row = self.log[position]
+        return row if type(raw_key) is not InCache else NOTHING if row is None else row.row
 
     def state_vars(self, task: str, step: int) -> dict[tuple[str, str], Any]:
         """Return a task's state variables after ``step`` steps, without its stream time."""
@@ -149,6 +151,12 @@ class TraceIndex:
 
 
 _NO_TIMES: tuple[array[int], array[int]] = array("q"), array("q")
+
+
+def row_key(written: Entry) -> Hashable:
+    """Return the key of a row that was written, cached or not."""
+    raw_key: Hashable = written[1]
+    return raw_key.raw_key if type(raw_key) is InCache else raw_key
 
 
 def row_before(log: Sequence[Entry], writes: Sequence[int], position: int) -> Any:

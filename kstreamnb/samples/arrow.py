@@ -118,8 +118,7 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
             array = pa.array([None if value is None else stored_cell(value) for value in values], pa.string())
         columns[name] = array
     pairs = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
-    headers = [[{"name": name, "value": data} for name, data in record.headers] for record in records]
-    columns["headers"] = pa.array(headers, pairs)
+    columns["headers"] = pa.array([record.headers for record in records], pairs)
     table = pa.table(columns)
     mark = json.dumps({**metadata, "cells": cells})
     pq.write_table(table.replace_schema_metadata({_MARK: mark.encode()}), path, compression="zstd")

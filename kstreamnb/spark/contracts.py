@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,6 +96,12 @@ class QueryBatch:
     clock_ms: int
     output: BatchOutput
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, number: int, source: str, output: BatchOutput, seconds: float = 0.0) -> QueryBatch:
+        """Return a batch with the positions and the clock of its entry in Spark's log of offsets."""
+        end = json.loads(source)
+        return cls(number, source, from_json(end["offsets"]), int(end["clock"]), output, seconds)
 
 
 class QuerySink:

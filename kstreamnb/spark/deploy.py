@@ -215,7 +215,7 @@ def deploy(
         written += keep_changelogs(sink, deployment, admin, session, folder, None if is_new else old)
     write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
-    source = source.resolved() if is_new else replace(source, starting="earliest")  # of topics that are new
+    source = source.resolved() if is_new else replace(source, starting={})  # new topics from their first record
     query = query_of(session, deployment, source, sink, stream)
     query.control.companions += [
         RestartPolicy(query, settings.uncaught_handler),
@@ -347,11 +347,11 @@ def _servers(settings: Config, servers: Servers | None) -> dict[str, object]:
     """Return the settings of every client: those of the config, then those given with the address."""
     from kstreamnb.kafka.client import as_settings
 
-    if servers is None and settings.bootstrap_servers is None:
+    chosen = settings.bootstrap_servers if servers is None else servers
+    if chosen is None:
         raise ConfigError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
-    given = as_settings(settings.bootstrap_servers if servers is None else servers)  # type: ignore[arg-type]
     plain = {name: value for name, value in settings.client_settings("admin").items() if "." in name}
-    return {**plain, **_with_prefix(settings, "consumer."), **given}
+    return {**plain, **_with_prefix(settings, "consumer."), **as_settings(chosen)}
 
 
 def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
@@ -397,15 +397,14 @@ def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config
 
 def _start(
     application: ApplicationPlan, starting: Instant | Mapping[str, Mapping[int, int]], reset: Offsets
-) -> Starting | tuple[Starting, dict[str, Starting]]:
-    """Return where to begin: the offsets of a reset, else a source's own word for its topics, else ``starting``."""
+) -> dict[str, Starting]:
+    """Return where topics begin: the offsets of a reset, else a source's own word for its topics, else ``starting``."""
     own: dict[str, Starting] = {
         topic: source.offset_reset
         for source in application.topology.sources()
         if source.offset_reset is not None
         for topic in source.topics
     }
-    own.update(reset)
     if isinstance(starting, Mapping):
         unknown = sorted(set(starting) - set(application.external))
         if unknown:
@@ -413,9 +412,9 @@ def _start(
             raise ConfigError(fact, detail=f"input topics: {', '.join(application.external)}")
         for topic, offsets in starting.items():
             _refuse_no_offsets(topic, offsets, application.partitions.get(topic, 1))
-        return (starting, own) if own else starting
-    start: Starting = starting if starting in ("earliest", "latest") else instant_ms(starting)
-    return (start, own) if own else start
+        return {**starting, **own, **reset}
+    word = starting if starting in ("earliest", "latest") else instant_ms(starting)
+    return {**dict.fromkeys(application.external, word), **own, **reset}
 
 
 def _refuse_no_offsets(topic: str, offsets: object, partitions: int) -> None:

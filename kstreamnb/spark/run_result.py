@@ -20,7 +20,7 @@ from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, repeated,
 from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
-from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
+from kstreamnb.spark.io.arrow_types import HEADERS, arrow_column, spark_type
 from kstreamnb.spark.io.sinks import decoded
 from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
@@ -123,8 +123,6 @@ def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.R
 
 def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
     count, order = len(batch), batch.order
-    headers = [()] * count if batch.headers is None else batch.headers
-    pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     columns = {
         "partition": pa.array(repeated(batch.partition, count), pa.int32()),
         **{name: pa.array(getattr(order, name), pa.int64()) for name in ORDER},
@@ -133,7 +131,7 @@ def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]
         "timestamp": pa.array(batch.timestamps, pa.int64()),
         "key": arrow_column(batch.keys, serdes[0]),
         "value": arrow_column(batch.values, serdes[1]),
-        "headers": pa.array([[{"key": k, "value": v} for k, v in row] for row in headers], pairs),
+        "headers": pa.array([()] * count if batch.headers is None else batch.headers, HEADERS),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import AnyHeaders, Record, TopicRecord, headers_of
-from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
+from kstreamnb.core.time import Duration, Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.suggesting import Suggesting
 
@@ -24,12 +24,15 @@ class InputTopic(Suggesting):
     ``auto_advance``; a record with a time does not advance it. Create input topics with ``create_input_topic``.
     """
 
-    def __init__(self, topic: str, write: Write, now_ms: int, advance_ms: int) -> None:
-        if advance_ms < 0:
+    def __init__(
+        self, topic: str, write: Write, now_ms: int, start: Instant | None, auto_advance: Duration | None
+    ) -> None:
+        self.topic, self._write = topic, write
+        self._now_ms = now_ms if start is None else instant_ms(start, "start")
+        self._advance_ms = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
+        if self._advance_ms < 0:
             java = "autoAdvance must be positive"
-            raise ConfigError(f"auto_advance must not be negative, got {advance_ms} ms", java=java)
-        self.topic = topic
-        self._write, self._now_ms, self._advance_ms = write, now_ms, advance_ms
+            raise ConfigError(f"auto_advance must not be negative, got {self._advance_ms} ms", java=java)
 
     def __repr__(self) -> str:
         return f'<InputTopic "{self.topic}">'

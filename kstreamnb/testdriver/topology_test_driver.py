@@ -174,14 +174,12 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         """
         expect(topic, str, "name of a topic")
         self.router.reader(topic)
-        now = self.clock.now_ms if start is None else instant_ms(start, "start")
-        step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = serde_or_none(key_serde), serde_or_none(value_serde)
 
         def write(records: list[TopicRecord]) -> None:
             self._pipe_topic(topic, records, keys, values)
 
-        return InputTopic(topic, write, now, step)
+        return InputTopic(topic, write, self.clock.now_ms, start, auto_advance)
 
     def create_output_topic(
         self, topic: str, key_serde: Serde | str | None = None, value_serde: Serde | str | None = None

@@ -50,6 +50,11 @@ class DescribedNode:
     code: str | None = field(default=None, compare=False)
     settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
+    @property
+    def every_topic(self) -> tuple[str, ...]:
+        """Names of the topics that a source reads, or of the one that a sink writes."""
+        return self.topics if self.topic is None else (self.topic,)
+
     def __str__(self) -> str:
         """Return the node's lines, without indentation and without a line end after the last."""
         topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"

@@ -214,6 +214,17 @@ class NodeGraph:
         """
         return tuple(node.name for node in self.nodes.values() if name in node.parents)
 
+    def feeders(self, name: str) -> tuple[str, ...]:
+        """Return names of the nodes whose records ``name`` gets: its parents; those of a source are sinks.
+
+        Args:
+            name: name of a node.
+        """
+        node = self.nodes[name]
+        if not isinstance(node, Source):
+            return node.parents
+        return tuple(sink.name for sink in self.sinks() if sink.topic in node.topics)
+
     def subtopologies(self) -> tuple[Subtopology, ...]:
         """Return sub-topologies with Kafka's ids, those of global stores included."""
         return group_nodes(self.nodes)

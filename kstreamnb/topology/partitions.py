@@ -64,9 +64,10 @@ def check_fixed_partitions(topology: NodeGraph) -> None:
     Raises: TopologyError when they differ; this is known before any topic exists.
     """
     for sources in topology.copartitioned:
-        fixed = {topic: _fixed(topology, topic) for topic in source_topics(topology, sources)}
-        if None not in fixed.values():
-            _same({topic: count for topic, count in fixed.items() if count is not None}, *_REPARTITIONED)
+        read = source_topics(topology, sources)
+        fixed = _fixed(topology, read)
+        if len(fixed) == len(read):
+            _same(fixed, *_REPARTITIONED)
 
 
 def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, int]:
@@ -145,9 +146,9 @@ def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedT
 _TOO_FEW = "Number of partitions must be at least 1."
 
 
-def _fixed(topology: NodeGraph, topic: str) -> int | None:
-    internal = topology.internal_topics.get(topic)
-    return internal.partitions if internal else None
+def _fixed(topology: NodeGraph, topics: Iterable[str]) -> dict[str, int]:
+    internal = (topology.internal_topics[topic] for topic in topics if topic in topology.internal_topics)
+    return {topic.name: topic.partitions for topic in internal if topic.partitions is not None}
 
 
 def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
@@ -170,7 +171,7 @@ def _repartition_counts(
     chains of topics need.
     """
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
-    counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
+    counts = _fixed(topology, wanted)
     writers = topic_writers(topology)
     while open_topics := [topic for topic in wanted if topic not in counts]:
         progress = False
@@ -202,7 +203,7 @@ def _enforced(topology: NodeGraph, group: list[str], known: Mapping[str, int]) -
     """Return the counts of a group's repartition topics after agreement with their peers."""
     repartition = [topic for topic in group if topic in topology.internal_topics]
     external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
-    fixed = {topic: count for topic in repartition if (count := _fixed(topology, topic)) is not None}
+    fixed = _fixed(topology, repartition)
     if external:
         hint = "give both topics the same number of partitions, or put repartition() before the join"
         count = _same(external, "topics", "Topics not co-partitioned", hint)

@@ -78,17 +78,13 @@ def _issue(node: ProcessorNode, wanted: str, known: list[str], topics: list[str]
 
 def _topics_of(topology: Topology, node: Node) -> set[str]:
     """Return the topics whose values reach a node unchanged; empty if something on the way may change them."""
-    internal = topology.internal_topics
+    nodes, internal = topology.nodes, topology.internal_topics
 
-    def before(name: str) -> Iterator[str]:
-        each = topology.nodes[name]
-        yield from each.parents
-        topics = internal.keys() & set(each.topics) if isinstance(each, Source) else ()
-        for sink in topology.sinks():
-            if sink.topic in topics:
-                yield from sink.parents
+    def before(name: str) -> tuple[str, ...]:
+        each = nodes[name]
+        return () if isinstance(each, Source) and internal.keys().isdisjoint(each.topics) else topology.feeders(name)
 
-    above = [topology.nodes[name] for name in walk(node.parents, before)]
+    above = [nodes[name] for name in walk(node.parents, before)]
     if any(isinstance(each, ProcessorNode) and each.dsl not in _KEEPS_VALUES for each in above):
         return set()
     return {topic for each in above if isinstance(each, Source) for topic in each.topics if topic not in internal}

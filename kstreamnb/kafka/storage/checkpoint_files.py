@@ -225,17 +225,39 @@ class LocalFiles(CheckpointFiles):
         return str(self.folder)
 
 
-class Claim(Protocol):
-    """The claim of one start."""
+class Claim(ABC):
+    """The claim of one start.
+
+    Args:
+        before: the claim of the start before.
+
+    Attributes:
+        token: the claim; no other start has the same.
+    """
+
+    def __init__(self, before: bytes) -> None:
+        self._before, self.token = before, new_token()
+        self._write(self.token)
 
     def holds(self) -> bool:
         """Return whether no other start came since; what was deleted counts as none."""
+        return self._read() in (self.token, b"")
 
     def withdraw(self) -> None:
         """Restore the claim before this one, after a start that failed."""
+        if self._read() == self.token:
+            self._write(self._before)
+
+    @abstractmethod
+    def _read(self) -> bytes:
+        """Return the last claim, empty for none."""
+
+    @abstractmethod
+    def _write(self, token: bytes) -> None:
+        """Write a claim."""
 
 
-class FileClaim:
+class FileClaim(Claim):
     """A claim in a file of the checkpoint.
 
     Example:
@@ -252,17 +274,13 @@ class FileClaim:
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files
-        self._before, self._own = files.read(CLAIM_FILE) or b"", new_token()
-        files.write(CLAIM_FILE, self._own)
+        super().__init__(self._read())
 
-    def holds(self) -> bool:
-        """Return whether the file has the token of this start."""
-        return (self._files.read(CLAIM_FILE) or self._own) == self._own
+    def _read(self) -> bytes:
+        return self._files.read(CLAIM_FILE) or b""
 
-    def withdraw(self) -> None:
-        """Restore the token of the start before."""
-        if self._files.read(CLAIM_FILE) == self._own:
-            self._files.write(CLAIM_FILE, self._before)
+    def _write(self, token: bytes) -> None:
+        self._files.write(CLAIM_FILE, token)
 
 
 def new_token() -> bytes:

@@ -18,7 +18,7 @@ from kstreamnb.errors import UnknownTopicError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import last_value
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
-from kstreamnb.kafka.storage.checkpoint_files import new_token
+from kstreamnb.kafka.storage.checkpoint_files import Claim
 
 SHARED_PARTITIONS = 2
 """Partitions before those of the slots: the marker of whole batches, and the claims."""
@@ -28,7 +28,7 @@ _KEY = b"claim"
 _SEND_S = 30.0
 
 
-class TopicClaim:
+class TopicClaim(Claim):
     """A claim in the topic of the application's markers.
 
     Args:
@@ -37,33 +37,19 @@ class TopicClaim:
         replicas: of the topic, if it has to be created; default -1, the broker's default.
         slots: those of the output; default 0.
 
-    Attributes:
-        token: the claim; no other start has the same.
+    Raises:
+        BrokerError: no broker answers.
     """
 
     def __init__(self, servers: Servers, application: str, replicas: int = -1, slots: int = 0) -> None:
         self._servers, self._topic = servers, f"{application}-commits"
         admin = Admin(servers)
         create_commits_topic(admin, self._topic, replicas, slots)
-        self._before, self.token = self._last(admin), new_token()
-        self._write(self.token)
+        super().__init__(last_value(admin, self._topic, _PARTITION) or b"")
 
-    def holds(self) -> bool:
-        """Return whether the last claim is that of this start.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        return self._last(Admin(self._servers)) in (self.token, b"")
-
-    def withdraw(self) -> None:
-        """Write the claim of the start before once more."""
-        if self._last(Admin(self._servers)) == self.token:
-            self._write(self._before)
-
-    def _last(self, admin: Admin) -> bytes:
+    def _read(self) -> bytes:
         try:
-            return last_value(admin, self._topic, _PARTITION) or b""
+            return last_value(Admin(self._servers), self._topic, _PARTITION) or b""
         except UnknownTopicError:  # deleted by a reset
             return b""
 

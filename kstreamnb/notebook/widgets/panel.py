@@ -24,7 +24,7 @@ from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_status import flow_text, format_size
-from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, total
 from kstreamnb.spark.telemetry.query_charts import lag_trend
 from kstreamnb.topology.labels import node_title
 
@@ -145,9 +145,8 @@ def _figures(
     batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None, trend: str = ""
 ) -> list[list[str]]:
     """Return the headline figures, each with its unit."""
-    lag = sum(each.value for each in metrics if each.name == "records-lag")
-    dropped = sum(each.value for each in metrics if (each.group, each.name) == _DROPPED)
-    state = sum(each.value for each in metrics if each.name == "state-bytes")
+    lag, state = total(metrics, "records-lag"), total(metrics, "state-bytes")
+    dropped = total(metrics, "dropped-records-total", "stream-task-metrics")
     last = recent[-1] if recent else None
     rows = [
         ["batch", "none yet" if batch < 0 else f"{batch:,}"],
@@ -163,9 +162,6 @@ def _figures(
         age = last.latency_ms[1]
         rows.append(["event time of output", f"{_ms(abs(age))} {'ago' if age >= 0 else 'ahead'}"])
     return rows
-
-
-_DROPPED = ("stream-task-metrics", "dropped-records-total")
 
 
 def _ms(number: float) -> str:
@@ -184,8 +180,7 @@ def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
     topic = query.deployment.application.config.dead_letter_topic
     if topic is None:
         return None
-    named = ("topic-name", topic)
-    return int(sum(each.value for each in metrics if each.name == "records-produced-total" and named in each.tags))
+    return int(total(metrics, "records-produced-total", None, ("topic-name", topic)))
 
 
 def _last_letters(source: OffsetSource, topic: str) -> list[list[str]]:

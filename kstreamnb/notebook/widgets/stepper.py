@@ -10,7 +10,7 @@ from typing import ClassVar
 import traitlets
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
+from kstreamnb.core.formatting import format_stream_time, format_time, format_value, pluralize, shown_of
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
 from kstreamnb.display.mime import data_of
@@ -233,8 +233,7 @@ class Stepper(GraphWidget):
     def _times(self, moment: Snapshot) -> Iterator[list[str]]:
         before = self.replay.at(max(0, self.replay.position - 1)).stream_time
         for task, time in moment.stream_time.items():
-            was = before[task]
-            yield [task, "not begun" if was < 0 else format_time(was), "not begun" if time < 0 else format_time(time)]
+            yield [task, format_stream_time(before[task]), format_stream_time(time)]
 
     @cached_property
     def _whys(self) -> dict[int, list[str]]:

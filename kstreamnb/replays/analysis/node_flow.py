@@ -38,16 +38,8 @@ def sinks_of(run: RecordedRun, topic: str) -> list[str]:
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     """Return all nodes upstream of some nodes (included), across internal topics; sources first."""
-    known = run.topology.nodes
-
-    def before(name: str) -> Iterator[str]:
-        node = known[name]
-        yield from node.parents
-        for topic in node.topics if isinstance(node, Source) else ():
-            yield from sinks_of(run, topic)
-
-    result = set(walk(nodes, before))
-    return [name for name in known if name in result]
+    result = set(walk(nodes, run.topology.feeders))
+    return [name for name in run.topology.nodes if name in result]
 
 
 def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[NodeArrival]:

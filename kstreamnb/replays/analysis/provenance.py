@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
-from kstreamnb.recording.trace_index import row_before
+from kstreamnb.recording.trace_index import row_before, row_key
 from kstreamnb.state import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
@@ -160,14 +161,13 @@ class _Trace:
     def row(self, position: int) -> frozenset[int]:
         """Return the parts of a row that was written."""
         _, raw_key, _, new = self._log[position]
-        code = self._index.code(position)
-        plain = raw_key.raw_key if type(raw_key) is InCache else raw_key
+        code, plain = self._index.code(position), row_key(self._log[position])
         writes = self._index.writes(code.task, code.node).get(plain, [])
         store = self._run.tasks[code.task].stores[code.node]
         flushed = store.spec.cached and type(raw_key) is not InCache
         taken_up = type(raw_key) is InCache and not new.dirty
         if flushed or taken_up or self._index.code(self._span_start(position)).kind == "restarted":
-            return self._made(new.row if type(raw_key) is InCache else new, writes, position)
+            return self._made(self._index.row(position), writes, position)
         writer, came = self._writer(code, position)
         parts = self._outside_records(position) if came is None else self._parts(came)
         use = "any" if writer is None else writer.row_use
@@ -187,15 +187,8 @@ class _Trace:
 
     def _made(self, row: object, writes: list[int], before: int) -> frozenset[int]:
         """Return where a row was written; it may have been flushed, cached or restored since then."""
-        for at in reversed(writes[: bisect_left(writes, before)]):
-            _, raw_key, _, written = self._log[at]
-            if type(raw_key) is InCache:
-                if written is None:  # removed from the cache
-                    continue
-                written = written.row
-            if written == row:
-                return frozenset((at,))
-        return frozenset()
+        earlier = reversed(writes[: bisect_left(writes, before)])
+        return frozenset(islice((at for at in earlier if self._index.row(at) == row), 1))
 
     def _merged(self, code: Code, came: int, position: int) -> frozenset[int]:
         """Return the rows that were removed for this one: merged sessions."""

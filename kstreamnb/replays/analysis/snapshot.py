@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_stream_time, format_time, format_value, pluralize
 from kstreamnb.core.tables import Listing, Tabular
 from kstreamnb.errors import StateError
 from kstreamnb.frames import Framed, Records
@@ -169,7 +169,7 @@ class Snapshot(Tabular):
             held = self._run.tasks[task].stores.items()
             stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in held]
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
-            yield task, "not begun" if time < 0 else format_time(time), rows or "no stores"
+            yield task, format_stream_time(time), rows or "no stores"
 
 
 def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_stream_time, format_value, pluralize
 from kstreamnb.core.tables import Listing
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
@@ -56,11 +56,10 @@ class StateDiff(Listing[RowChange]):
     def more(self) -> Iterator[str]:
         """Yield how far stream times advanced."""
         times = self.stream_time.items()
-        return (f"stream time of task {task}: {_begun(old)} to {_begun(new)}" for task, (old, new) in times)
-
-
-def _begun(time_ms: int) -> str:
-    return "not begun" if time_ms < 0 else format_time(time_ms)
+        return (
+            f"stream time of task {task}: {format_stream_time(old)} to {format_stream_time(new)}"
+            for task, (old, new) in times
+        )
 
 
 def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:

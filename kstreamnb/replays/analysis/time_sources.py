@@ -15,10 +15,10 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWind
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
+from kstreamnb.recording.trace import NOTHING
 from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, store_owner
 from kstreamnb.replays.analysis.open_windows import closes_at, windowed_nodes
 from kstreamnb.replays.analysis.time_chart import ChartKind, Fate, Link, TimedRecord, TimeSpan
-from kstreamnb.state import InCache
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Source, grouped
 
@@ -77,12 +77,8 @@ class TimeSource:
         """Yield each content of a row with its step; a row that moves between cache and store is not repeated."""
         keeper, before = self.run.tasks[task].stores[store], None
         for position in positions:
-            _, written_key, _, row = self.run.index.log[position]
-            if type(written_key) is InCache:
-                if row is None:
-                    continue
-                row = row.row
-            if row != before or row is None:
+            row = self.run.index.row(position)
+            if row is not NOTHING and (row != before or row is None):
                 step, before = self.run.index.step_of(position), row
                 decoded = None if row is None else next(iter(stored_rows(task, keeper, {raw_key: row})), None)
                 yield _Written(step, decoded)

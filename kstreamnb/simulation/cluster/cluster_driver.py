@@ -132,14 +132,12 @@ class ClusterDriver(Closing):
         Raises: EngineError if no application reads the topic.
         """
         check_arguments(ClusterDriver.create_input_topic, locals())
-        now = self.clock.now_ms if start is None else instant_ms(start, "start")
-        step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = (key_serde, value_serde) if key_serde and value_serde else self._read_serdes(topic)
 
         def write(records: list[TopicRecord]) -> None:
             self._append(topic, records, key_serde or keys, value_serde or values)
 
-        return InputTopic(topic, write, now, step)
+        return InputTopic(topic, write, self.clock.now_ms, start, auto_advance)
 
     def create_output_topic(
         self,

@@ -59,19 +59,15 @@ class ApplicationRecorder(Recording):
         self.trace, self.application = trace, application
         self.topology, self.config = topology, config
         self.tasks: dict[str, Task] = {}
-        self._own: dict[Code, int] = {}
         self._watching: dict[str, StateVarWatch] = {}
         self._taken_up = 0
 
     def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
         """Return the number of a code of this application."""
-        code = Code(kind, f"{self.application}/{task}", node, other)
-        result = self._own.get(code)
-        if result is None:
-            result = self._own[code] = len(self.codes)
-            self.codes.append(code)
+        number = super().number(kind, f"{self.application}/{task}", node, other)
+        if len(self.trace.owners) < len(self.codes):
             self.trace.owners.append(self.application)
-        return result
+        return number
 
     def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> StateVarWatch:
         """Track state variables; their initial content stays that of the first start."""

@@ -180,10 +180,7 @@ class Log(OffsetTable):
         check_arguments(Log.append, locals())
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = partition
-        if chosen is None:
-            choose = partitioner or self.partitioner
-            chosen = choose_partition(choose, topic, key, value, data[0], self._count(topic))
+        chosen = choose_partition(self, topic, key, value, data[0], partition, partitioner)
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")

@@ -97,10 +97,21 @@ class _ClockedFuture(Future[TopicRecord]):
 
 
 def choose_partition(
-    partitioner: StreamPartitioner, topic: str, key: object, value: object, data: bytes | None, count: int
+    log: Log,
+    topic: str,
+    key: object,
+    value: object,
+    data: bytes | None,
+    chosen: int | None,
+    partitioner: StreamPartitioner | None,
 ) -> int:
-    """Return the partition of a record: the partitioner's choice, or that of the key's bytes."""
-    chosen = checked_partition(partitioner, topic, key, value, count)
+    """Return the partition chosen for a record, else the partitioner's choice, else that of ``data``, the key's bytes.
+
+    Raises: EngineError if the topic does not exist.
+    """
+    count = len(log.describe(topic).layout)
+    if chosen is None:
+        chosen = checked_partition(partitioner or log.partitioner, topic, key, value, count)
     return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
 
 
@@ -216,10 +227,7 @@ class LogProducer:
         """
         check_arguments(LogProducer.send, locals())
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
-        count, chosen = len(self.log.describe(topic).layout), partition
-        if chosen is None:
-            choose = self._partitioner or self.log.partitioner
-            chosen = choose_partition(choose, topic, key, value, data[0], count)
+        chosen = choose_partition(self.log, topic, key, value, data[0], partition, self._partitioner)
         _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:

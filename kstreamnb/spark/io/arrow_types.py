@@ -15,6 +15,9 @@ from kstreamnb.data_files import rows_of
 _TYPES = dict(rows_of(__package__, "arrow_types.tsv"))
 """Names of Arrow types by those of serdes."""
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""The type of a column of headers."""
+
 
 def spark_type(serde: Serde) -> str:
     """Return the type of a column that a serde writes; a windowed key is a struct, anything

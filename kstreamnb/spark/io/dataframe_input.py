@@ -31,6 +31,7 @@ from kstreamnb.frame_cells import (
     sorting,
     spark_times,
 )
+from kstreamnb.spark.io.arrow_types import HEADERS
 from kstreamnb.spark.jvm.session import move_frame
 
 CUT, FIRST, LAST = "cut", "first", "last"
@@ -136,10 +137,7 @@ def frame_of_records(
     }
     headers = any(record.headers for record in records)
     if headers:
-        columns["headers"] = pa.array(
-            [[{"key": name, "value": data} for name, data in record.headers] for record in records],
-            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-        )
+        columns["headers"] = pa.array([record.headers for record in records], HEADERS)
     frame = spark.createDataFrame(pa.table(columns))
     return FrameInput(
         frame,

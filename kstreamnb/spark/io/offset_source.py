@@ -23,22 +23,21 @@ FEW_RECORDS = 2000
 """The records of the largest batch that is read by the process that plans it."""
 _GLANCE_S = 2.0  # Prometheus gives up a scrape after 10 s
 
-Starting: TypeAlias = Instant | Mapping[int, int] | Mapping[str, Mapping[int, int]]
-"""Where to begin: "earliest", "latest", a time in ms, or offsets."""
+Starting: TypeAlias = Instant | Mapping[int, int]
+"""Where to begin a topic: "earliest", "latest", a time in ms, or offsets by partition."""
 
 
 @dataclass
 class KafkaOffsetSource:
     """Topics of a Kafka cluster.
 
-    ``starting`` is "earliest", "latest", a time in ms, or offsets; or a pair of that and a dict of topics that have
-    their own word, time or offsets.
+    ``starting`` says where each topic begins; a topic that it does not name begins with its first record.
     """
 
     servers: Any = field(repr=False)
     topics: tuple[str, ...]
     global_topics: tuple[str, ...] = ()
-    starting: Starting | tuple[Starting, Mapping[str, Starting]] = "earliest"
+    starting: Mapping[str, Starting] = field(default_factory=dict)
     fail_on_loss: bool = True
     patience_s: float = 300.0
     raw: bool = True
@@ -62,16 +61,12 @@ class KafkaOffsetSource:
 
     def beginning(self) -> Offsets:
         """Return the first offsets according to ``starting``; global topics always begin with their first record."""
-        reader, starting = self._own_reader(), self.starting
-        own: Mapping[str, Starting] = {}
-        if isinstance(starting, tuple):
-            starting, own = starting
+        reader = self._own_reader()
         first = reader.beginning()
         known: dict[Any, Offsets] = {"earliest": first}
         chosen: Offsets = {}
         for topic, parts in first.items():
-            word = starting.get(topic, "earliest") if isinstance(starting, Mapping) else starting  # type: ignore[call-overload]
-            word = "earliest" if topic in self.global_topics else own.get(topic, word)
+            word = "earliest" if topic in self.global_topics else self.starting.get(topic, "earliest")
             if isinstance(word, Mapping):
                 chosen[topic] = {**parts, **word}
                 continue

@@ -26,6 +26,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
@@ -136,7 +137,7 @@ def _new_session(
     chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
     slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
-    disabled = _disabled(chosen.get(DISABLED_SETTING))
+    disabled = _disabled(chosen)
     apply_patches(LAUNCH_PATCHES, launch, disabled)
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:
@@ -376,7 +377,7 @@ def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSess
         session.conf.unset(FILE_MANAGER)
     for name, value in {**QUERY_SETTINGS, **WORKER_SETTINGS}.items():
         session.conf.set(name, value)
-    apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
+    apply_patches(QUERY_PATCHES, session, _disabled(session.conf))
     return session
 
 
@@ -392,31 +393,31 @@ def run_session(spark: SparkSession) -> SparkSession:
         session.conf.set(_ARROW_ROWS, "50000")
     for name, value in WORKER_SETTINGS.items():
         session.conf.set(name, spark.sparkContext.getConf().get(name, value))
-    apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
+    apply_patches(QUERY_PATCHES, session, _disabled(session.conf))
     return session
 
 
 def streaming_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
     """Return a new session for one streaming query, whose batches are small."""
     session = query_session(spark, local_files=local_files)
-    apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
+    apply_patches(STREAMING_PATCHES, session, _disabled(session.conf))
     return session
 
 
 def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:
     """Return a running stream's log of finished batches, if a batch can be kept back in it."""
     running = RunningStream(spark, stream)
-    apply_patches(STREAM_PATCHES, running, _disabled(spark.conf.get(DISABLED_SETTING, None)))
+    apply_patches(STREAM_PATCHES, running, _disabled(spark.conf))
     return running.commits
 
 
 def close_stores(spark: SparkSession, stream: StreamingQuery) -> None:
     """Close the state stores of a stream that has ended; those of executors elsewhere are closed by Spark, later."""
-    apply_patches(END_PATCHES, RunningStream(spark, stream), _disabled(spark.conf.get(DISABLED_SETTING, None)))
+    apply_patches(END_PATCHES, RunningStream(spark, stream), _disabled(spark.conf))
 
 
-def _disabled(setting: str | None) -> frozenset[str]:
-    return disabled_patches([name for name, _ in PATCHES], setting)
+def _disabled(settings: RuntimeConfig | Mapping[str, str]) -> frozenset[str]:
+    return disabled_patches([name for name, _ in PATCHES], settings.get(DISABLED_SETTING, None))
 
 
 def move_frame(frame: DataFrame, spark: SparkSession) -> DataFrame:

@@ -11,7 +11,7 @@ from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import extra
-from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms
+from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms, total
 
 
 class _Readings(NamedTuple):
@@ -20,9 +20,7 @@ class _Readings(NamedTuple):
     elapsed_ms: int
 
     def total(self, group: str, name: str, *tags: tuple[str, str], before: bool = False) -> float:
-        metrics = self.before if before else self.now
-        readings = (each for each in metrics if (each.group, each.name) == (group, name))
-        return sum(each.value for each in readings if {*tags} <= {*each.tags})
+        return total(self.before if before else self.now, name, group, *tags)
 
     def greatest(self, group: str, name: str) -> float:
         return max((metric.value for metric in self.now if (metric.group, metric.name) == (group, name)), default=0.0)

@@ -59,7 +59,7 @@ def find_state(admin: Admin, deployment: Deployment, *, running: bool = False) -
     if not running:
         refuse_members(admin, application.id)
     committed = Offsets()
-    for each in sorted(group_offsets(admin, application.id), key=lambda each: (each.topic, each.partition)):
+    for each in group_offsets(admin, application.id):
         committed.setdefault(each.topic, {})[each.partition] = each.offset
         state.times[each.topic, each.partition] = decode_metadata(metadata_of(each))
     _set_offsets(state, admin, committed)

@@ -10,7 +10,7 @@ from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms
+from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms, total
 
 _BUSY = 0.7  # above this share of the time, one slow batch makes the next one late
 
@@ -75,8 +75,8 @@ def scaling_decision(
     _check(readings, instances, partitions)
     seconds = max(1, elapsed_ms(readings[0], readings[-1], elapsed)) / 1000
     first, last = readings[0], readings[-1]
-    lags = [_total(reading, "records-lag") for reading in readings]
-    consumed = _total(last, "records-consumed-total") - _total(first, "records-consumed-total")
+    lags = [total(reading, "records-lag") for reading in readings]
+    consumed = total(last, "records-consumed-total") - total(first, "records-consumed-total")
     arrival = max(0.0, (consumed + lags[-1] - lags[0]) / seconds)
     if min(lags) > 0 and consumed <= 0:
         return ScalingDecision(instances, "records wait and none is processed: see the query's state", arrival, None)
@@ -90,7 +90,7 @@ def scaling_decision(
             reason += f"; {pluralize(partitions, 'partition')} allow no more instances"
         return ScalingDecision(wanted, reason, arrival, capacity)
     # Batches are computed while others are published, so both together can be more than all of the time.
-    busy = max(min(1.0, _total(each, "process-ratio") + _total(each, "commit-ratio")) for each in readings)
+    busy = max(min(1.0, total(each, "process-ratio") + total(each, "commit-ratio")) for each in readings)
     if max(lags) > 0:
         return ScalingDecision(instances, "records waited for a moment only", arrival, None)
     wanted = min(instances, max(1, math.ceil(instances * busy / _BUSY)))
@@ -102,7 +102,3 @@ def _check(readings: Sequence[Iterable[Metric]], instances: int, partitions: int
         raise ConfigError(f"readings must be at least 2, got {len(readings)}", hint="read query.metrics() again")
     at_least(1, instances, "instances")
     at_least(1, partitions, "partitions")
-
-
-def _total(reading: Iterable[Metric], name: str) -> float:
-    return sum(metric.value for metric in reading if metric.name == name)

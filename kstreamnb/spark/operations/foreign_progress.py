@@ -71,7 +71,7 @@ def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
     """
     from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 
-    for each in sorted(group_offsets(admin, application, own), key=lambda each: (each.topic, each.partition)):
+    for each in group_offsets(admin, application, own):
         reached = own.get(each.topic, {}).get(each.partition)
         if reached is not None and each.offset > reached and decode_metadata(metadata_of(each)) != OffsetMetadata():
             raise CheckpointError(

@@ -44,7 +44,7 @@ def split_joins(topology: Topology, joins: Collection[str] | None = None) -> Top
 def _feeds(topology: Topology, lower: str, upper: str) -> bool:
     """Return whether the sub-topology of one node sends records to that of another, maybe through others."""
     groups = {name: group.nodes for group in topology.subtopologies() for name in group.nodes}
-    return lower in walk([upper], lambda name: (*_above(topology, name), *groups[name]))
+    return lower in walk([upper], lambda name: (*topology.feeders(name), *groups[name]))
 
 
 def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) -> Topology:
@@ -80,19 +80,11 @@ def _split(topology: Topology, resolve: ProcessorNode, apart: Apart, send: str) 
 def _sides(topology: Topology, resolve: ProcessorNode) -> tuple[str, str]:
     """Return the node that sends the subscriptions of a join, and the one that tells subscribers of changes."""
     nodes = topology.nodes
-    (sink,) = _above(topology, resolve.parents[0])
+    (sink,) = topology.feeders(resolve.parents[0])
     by_kind = {join.kind: name for name in nodes[sink].parents if (join := nodes[name].traits.join)}
     (receive,) = nodes[by_kind["answer"]].parents
-    (registration,) = _above(topology, nodes[receive].parents[0])
+    (registration,) = topology.feeders(nodes[receive].parents[0])
     return nodes[registration].parents[0], by_kind["notify"]
-
-
-def _above(topology: Topology, name: str) -> tuple[str, ...]:
-    """Return a node's parents; those of a source are the sinks that write its topics."""
-    node = topology.nodes[name]
-    if not isinstance(node, Source):
-        return node.parents
-    return tuple(sink.name for sink in topology.sinks() if sink.topic in node.topics)
 
 
 def _are_ordered(topology: Topology, left: str, right: str) -> bool:
@@ -123,7 +115,7 @@ def _inputs(topology: Topology, name: str) -> set[tuple[str, int]]:
 
     def onward(place: tuple[str, int]) -> list[tuple[str, int]]:
         name, distance = place
-        above = _above(topology, name) if distance < len(nodes) else ()
+        above = topology.feeders(name) if distance < len(nodes) else ()
         beside = groups[name] if nodes[name].traits.user_code else ()
         sources = [(each, distance) for each in beside if isinstance(nodes[each], Source)]
         return sources + [(each, distance + isinstance(nodes[name], Source)) for each in above]

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
@@ -15,7 +15,7 @@ from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
-from kstreamnb.spark.contracts import QueryBatch, QuerySink, from_json
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.worker_progress import TaskPosition
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
@@ -112,9 +112,7 @@ class BatchAction:
         if number < 0:
             return
         try:
-            entry = checkpoint.last_line(f"offsets/{number}")
-            end = json.loads(entry)
-            self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
+            self.last = QueryBatch.of(number, checkpoint.last_line(f"offsets/{number}"), BatchOutput())
             self._read = self.last.positions
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
             self.log.warn("checkpoint unread", batch=number, error=reason_of(error))
@@ -186,7 +184,7 @@ class BatchAction:
             raise self._of_sink(error, batch.number) from error
         figures = self.book.add(batch, done, time.perf_counter() - began)
         self.stores.take(batch.number, batch.output.deltas, noted=note is not None)
-        self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
+        self.last = replace(batch, output=BatchOutput())
         return done, figures
 
     def _tell(self, batch: QueryBatch, done: OutputBatch, figures: BatchFigures) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, RowFunction, StreamSettings, from_json
+from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, RowFunction, StreamSettings
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import name_input
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
@@ -121,8 +120,6 @@ def _on_batch(deployment: Deployment, relay: Relay, settings: StreamSettings) ->
             name_input(error, application.inner, application.external)
             relay.action.failed(error)
             raise
-        end = json.loads(entry)
-        seconds = time.perf_counter() - began
-        relay.action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
+        relay.action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
 
     return act

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from py4j.java_gateway import JavaObject, JVMView
@@ -87,12 +87,9 @@ class HadoopFiles(CheckpointFiles):
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""
         with self._reached():
-            try:
-                stream = self._manager.open(self._path(name))
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return None
-                raise
+            stream = self._found(self._manager.open, name)
+            if stream is None:
+                return None
             with closing(stream):
                 return bytes(stream.readAllBytes())
 
@@ -113,13 +110,8 @@ class HadoopFiles(CheckpointFiles):
     def names(self, folder: str = "") -> list[str]:
         """Return the names in a folder."""
         with self._reached():
-            try:
-                entries = self._manager.list(self._path(folder))
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return []
-                raise
-            return sorted(entry.getPath().getName() for entry in entries)
+            entries = self._found(self._manager.list, folder)
+            return sorted(entry.getPath().getName() for entry in entries or ())
 
     def exists(self, name: str = "") -> bool:
         """Return whether there is a file or folder."""
@@ -149,6 +141,15 @@ class HadoopFiles(CheckpointFiles):
     def _path(self, name: str) -> JavaObject:
         path = self._jvm.org.apache.hadoop.fs.Path
         return path(self._root, name) if name else self._root
+
+    def _found(self, access: Callable[[JavaObject], JavaObject], name: str) -> JavaObject | None:
+        """Access a file or folder; None if it is not there."""
+        try:
+            return access(self._path(name))
+        except Py4JJavaError as error:
+            if _is(error, "FileNotFoundException"):
+                return None
+            raise
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

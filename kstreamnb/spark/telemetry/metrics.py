@@ -297,6 +297,12 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
             yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 
+def total(metrics: Iterable[Metric], name: str, group: str | None = None, *tags: tuple[str, str]) -> float:
+    """Return the sum of a metric over those that have some tags, of one group or of all."""
+    named = (each for each in metrics if each.name == name and group in (None, each.group))
+    return sum(each.value for each in named if {*tags} <= {*each.tags})
+
+
 def lag_between(positions: Offsets, end: Offsets) -> dict[tuple[str, int], int]:
     """Return the number of records that are not read yet, by topic and partition."""
     return {(topic, partition): max(0, last - first) for topic, partition, first, last in ranges(positions, end)}

@@ -45,8 +45,7 @@ class RandomSchedule:
         self._coming: dict[tuple[str, int], deque[Any]] = {}
         self._inputs: dict[int, dict[tuple[str, int], None]] = {}
         for topic, partition, *record in roots:
-            route = tasks.router.route(topic)
-            assert route is not None
+            route = tasks.router.reader(topic)
             coming = self._coming.setdefault((topic, partition), deque())
             coming.append((len(coming), *record))
             if not route.is_global:
@@ -70,8 +69,7 @@ class RandomSchedule:
 
     def _deliver(self, source: tuple[str, int], size: int) -> None:
         tasks, records = self._tasks, self._coming[source]
-        route = tasks.router.route(source[0])
-        assert route is not None
+        route = tasks.router.reader(source[0])
         taken = [records.popleft() for _ in range(min(size, len(records)))]
         if route.is_global:
             for record in taken:
