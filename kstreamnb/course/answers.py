@@ -99,7 +99,7 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
 
 
 def check_entry(name: str, entry: Mapping[str, object]) -> None:
-    """Raise KStreamError for a form or a unit that does not exist, or an answer of a type that the form does not take."""
+    """Raise KStreamError for an unknown form or unit, or an answer of a type that the form does not take."""
     forms = [str(entry["form"])] if "form" in entry else []
     expect_known(f'form of exercise "{name}"', forms, (*FORMS, "function"), error=KStreamError)
     expect_known(f'unit of exercise "{name}"', {entry.get("unit", "s")}, _UNITS, error=KStreamError)
