@@ -48,8 +48,10 @@ def _loaded(application: str) -> Topology:
         named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
         names = next(filter(None, named), [])
         if len(names) != 1:
-            names = names or [each for each, value in found if _may_build(value, module)]
-            detail = f"it has {', '.join(names)}" if names else "it has none, nor a function that returns one"
+            builders = [] if names else [each for each, value in found if _may_build(value, module)]
+            detail = f"it has {', '.join(names) or 'none, nor a function that returns one'}"
+            detail = f"it has none; a function may return one: {', '.join(builders)}" if builders else detail
+            names = names or builders
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]
