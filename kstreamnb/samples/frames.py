@@ -141,7 +141,7 @@ def pandas_frame(columns: dict[str, list[object]]) -> Any:
 
 @extra("samples")
 def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
-    """Return columns as a Spark frame of a session, or of the active one; headers have the type of Spark's Kafka source."""
+    """Return columns as a Spark frame of a session, or of the active one; headers as Spark's Kafka source has them."""
     import pyarrow
     from pyspark.sql import SparkSession
 

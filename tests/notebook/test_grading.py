@@ -22,7 +22,7 @@ _HANDED_IN = {
     "fay": (
         'print("Right: yes")\ncheck("coffee.1", 5)',
         'check("coffee.2", "ac");',
-        'check(name="coffee.3", answer=max)',
+        'check(name="coffee.3", answer=1)',
     ),
 }
 _GRADES = """ann.ipynb {'coffee.1': 'right', 'coffee.2': 'right'}
