@@ -162,13 +162,14 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+    from kstreamnb.tools.applications import read_options
     from kstreamnb.tools.parity import internal_topics
     from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
-    with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
+    with TopologyTestDriver(topology, read_options(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
@@ -177,19 +178,6 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
         click.echo(format_records(table))
         click.echo()
     click.echo(f"{len(records):,} records in, {sum(map(len, tables)):,} out")
-
-
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """Return settings by name; each of those given is NAME=VALUE or a file."""
-    from kstreamnb.validation.config_file import read_settings
-
-    settings: dict[str, Any] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals and not Path(each).is_file():
-            raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")
-        settings |= {name: value} if equals else read_settings(each)
-    return settings
 
 
 def _end_cleanly() -> None:
@@ -291,6 +279,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     """
     from kstreamnb.spark.deploy import deploy as start
     from kstreamnb.spark.telemetry.query_log import log_to, print_events
+    from kstreamnb.tools.applications import read_options
 
     print_events()
     if log is not None:
@@ -298,7 +287,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     query = None
     _end_cleanly()
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=_settings(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=read_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one

@@ -303,7 +303,7 @@ class SessionWindowedSerde(WindowedSerde):
 
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
-_OWN = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
+OWN = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
@@ -429,7 +429,7 @@ def serde_of(value: object) -> Serde:
     if isinstance(value, str):
         return serde_named(value)
     fitting = FITTING.get(value, "long") if isinstance(value, type) else "long"
-    hint = _OWN if hasattr(value, "serialize") else f'write for example "{fitting}", or Serdes.{fitting}()'
+    hint = OWN if hasattr(value, "serialize") else f'write for example "{fitting}", or Serdes.{fitting}()'
     expect(value, Serde, "a serde", hint=hint)
     assert isinstance(value, Serde)
     return value
@@ -456,6 +456,7 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        hint = did_you_mean(word, _NAMED) or _OWN
-        raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
+        raise ConfigError(
+            f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED) or OWN
+        )
     return _NAMED[word]

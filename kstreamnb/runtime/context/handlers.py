@@ -171,8 +171,7 @@ def handler_of(value: Any, setting: str) -> Handler:
         word = dict(rows_of(__package__, "java_handlers.tsv")).get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
         hint = method_hint(value) or 'use "fail", "continue" or a function of (context, error)'
-        shown = f'"{value}"' if isinstance(value, str) else f'of type "{type(value).__name__}"'
-        raise ConfigError(f'setting "{setting}" cannot be {shown}', hint=hint)
+        raise ConfigError(f'setting "{setting}" cannot be "{getattr(value, "__name__", value)}"', hint=hint)
     return str(word)
 
 
