@@ -44,10 +44,9 @@ def _hint(value: object, kind: object = None) -> str | None:
     frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     kinds = {type(each).__name__ for each in (value, *parts)}
-    if "Sample" in kinds:
-        return "add the samples of all topics: orders + users"
     records = "make a sample of it: ks.Sample.from_records(records)" if "TopicRecord" in f"{kind}" else None
     hints = {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}
+    hints["Sample"] = "add the samples of all topics: orders + users"
     return next((hint for kind, hint in hints.items() if kind in kinds), records)
 
 
