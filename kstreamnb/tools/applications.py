@@ -111,8 +111,8 @@ def read_options(given: Sequence[str]) -> dict[str, Any]:
     for each in given:
         if "=" not in each and not Path(each).is_file():
             raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")
-    parts = ([each.split("=", 1)] if "=" in each else read_settings(each).items() for each in given)
-    return dict(pair for part in parts for pair in part)
+    parts = (dict([each.split("=", 1)]) if "=" in each else read_settings(each) for each in given)
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def users_traceback(error: BaseException) -> str:
