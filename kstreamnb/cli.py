@@ -1,7 +1,7 @@
 """The ``kstreamnb`` command: thin commands over public functions.
 
 An application is ``module:name`` or ``file.py:name`` of a topology, of a builder, or of a function that returns one;
-without a name the only one in the module is used.
+without a name, the only topology or builder of the module is used.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | 
 
 
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+_CONFIG = "A setting of the application, or a .properties or YAML file of them; a later one wins."
 _OUTPUT = partial(click.option, "--output", "-o", type=_OUTPUT_FILE, callback=_in_existing_folder)
 
 
@@ -81,7 +82,7 @@ def main() -> None:
     """Kafka Streams for notebooks: build a topology, replay it deterministically, deploy it to Spark.
 
     An APPLICATION is module:name or file.py:name of a topology, of a builder, or of a function that returns one;
-    without a name the only one in the module is used.
+    without a name, the only topology or builder of the module is used.
     """
 
 
@@ -156,18 +157,19 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
 @click.argument("application")
 @click.argument("sample")
 @click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of every topic.")
-@click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
+@click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+    from kstreamnb.tools.applications import read_options
     from kstreamnb.tools.parity import internal_topics
     from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
-    with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
+    with TopologyTestDriver(topology, read_options(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
@@ -178,11 +180,11 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     click.echo(f"{len(records):,} records in, {sum(map(len, tables)):,} out")
 
 
-def _settings(pairs: Sequence[str]) -> dict[str, Any]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise click.BadParameter(f'"{pair}" is not NAME=VALUE', param_hint="--config")
-    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+def _end_cleanly() -> None:
+    """End the command with 0 at SIGTERM, and when its terminal closes, unless nohup ignores that."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: sys.exit(0))
 
 
 # --- notebooks ---
@@ -264,27 +266,28 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
 @click.argument("application")
 @click.option("--checkpoint", required=True, help="A folder that all Spark processes can reach.")
 @click.option("--application-id", help="Default: the name of the topology, or the config's.")
-@click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
+@click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
 @click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
 @click.option("--log", type=_OUTPUT_FILE, help="Append the log to a file, as lines of JSON.")
 def deploy(servers: Servers, application: str, config: Sequence[str], log: Path | None, **options: Any) -> None:
-    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly: with 0.
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C, SIGTERM or SIGHUP, which end it cleanly: with 0.
 
     Starts, warnings and stops are printed to standard error; the file of --log also has batches and errors. Ctrl-C
     while it starts ends it with 130.
     """
     from kstreamnb.spark.deploy import deploy as start
     from kstreamnb.spark.telemetry.query_log import log_to, print_events
+    from kstreamnb.tools.applications import read_options
 
     print_events()
     if log is not None:
         log_to(log)
     query = None
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _end_cleanly()
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=_settings(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=read_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one
@@ -392,7 +395,7 @@ def broker(data: Path | None, port: int | None, topics: Sequence[str]) -> None:
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _end_cleanly()
     with local_broker(data=data, port=port) as running:
         admin = Admin(running.bootstrap_servers)
         for topic in topics:

@@ -28,6 +28,7 @@ PROGRAMS: dict[str, str] = {
     "production-bug": f"{_KAFKA}::test_reproduce_a_production_bug",
     "reprocess": f"{_KAFKA}::test_reset_with_the_command",
     "rescale": f"{_KAFKA}::test_rescale_a_query",
+    "service": f"{_KAFKA}::test_run_as_a_service",
     "spark-frames": "tests/spark/test_batch.py::test_run_a_topology_over_spark_frames",
     "test-with-pytest": "tests/unit/test_docs.py::test_the_workflow_of_a_project_installs_what_its_tests_need",
 }

@@ -42,9 +42,12 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
 
 def _hint(value: object, kind: object = None) -> str | None:
     frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    kinds = {type(each).__name__ for each in (value, *parts)}
     records = "make a sample of it: ks.Sample.from_records(records)" if "TopicRecord" in f"{kind}" else None
     hints = {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}
-    return hints.get(type(value).__name__, records)
+    hints["Sample"] = "add the samples of all topics: orders + users"
+    return next((hint for kind, hint in hints.items() if kind in kinds), records)
 
 
 def _shown(value: object) -> str:

@@ -171,7 +171,7 @@ def extractor_of(value: object) -> TimestampExtractor:
         >>> by_value.extract(TopicRecord("orders", 0, 0, 5, None, {"at": 7}), -1)
         7
     """
-    if hasattr(value, "extract"):
+    if hasattr(value, "extract") and not isinstance(value, type):
         return value
     if isinstance(value, str):
         return _named(value)

@@ -15,6 +15,7 @@ F = TypeVar("F")
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 _MOST_SHOWN = 30
+_JAVA_METHODS = ("apply", "handle", "extract", "partitions", "test")
 _FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see arguments that the code does not name
 
 
@@ -37,6 +38,7 @@ def taking(
     """
     expect(key, bool, "with_key")
     arguments = ("key", *arguments) if key else arguments
+    hint = method_hint(function) or hint
     wanted = f"expected a {what} taking ({', '.join(arguments)})"
     start = f"write it as {' '.join(('lambda', ', '.join(arguments))).strip()}: "
     if not callable(function):
@@ -66,6 +68,21 @@ def _result(given: object, arguments: tuple[str, ...]) -> str:
         return f'value["{given}"]' if given.isidentifier() else "…"
     shown = repr(given) if not arguments and isinstance(given, int | float | list | dict) else ""
     return shown if 0 < len(shown) <= _MOST_SHOWN else "…"
+
+
+def method_hint(value: object) -> str | None:
+    """Return how to pass a class, or its instance, that implements an interface of Java; None for other values.
+
+    Example:
+        >>> class Total:
+        ...     def apply(self, key, value, total):
+        ...         return total + value
+        >>> method_hint(Total())
+        'pass its method: Total(…).apply'
+    """
+    kind = value if isinstance(value, type) else type(value)
+    name = next((each for each in _JAVA_METHODS if hasattr(kind, each)), None)
+    return name and f"pass its method: {kind.__name__}(…).{name}"
 
 
 def check_runs(function: object, *, many: bool = False) -> None:

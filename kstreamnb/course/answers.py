@@ -11,6 +11,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeAlias, cast
 
+from kstreamnb.core.arguments import expect
+from kstreamnb.errors import KStreamError
+from kstreamnb.hints import expect_known
+
 Judge: TypeAlias = Callable[[object], str]
 """Takes an answer and returns the reason why it is wrong, empty for a right one."""
 
@@ -30,7 +34,7 @@ _NOT = "{answer} is not the answer."
 _NO_FUNCTION = "give the function or class itself, without calling it."
 _NUMBER = re.compile(r"(?:at (?:least|most) )?([-+]?(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?)[a-z\s-]*")
 _PIECE = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(ms|mil|s|m|h|d)[a-z]*(?:\s*(?:,|and\b))?\s*")
-_UNITS = {"ms": "milliseconds", "s": "seconds", "h": "hours"}
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
 _LENGTHS = {"ms": 1, "mil": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -94,6 +98,15 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
     return check and partial(check, right=entry["answer"], reasons=reasons, **options)
 
 
+def check_entry(name: str, entry: Mapping[str, object]) -> None:
+    """Raise KStreamError for an unknown form or unit, or an answer of a type that the form does not take."""
+    forms = [str(entry["form"])] if "form" in entry else []
+    expect_known(f'form of exercise "{name}"', forms, (*FORMS, "function"), error=KStreamError)
+    expect_known(f'unit of exercise "{name}"', {entry.get("unit", "s")}, _UNITS, error=KStreamError)
+    if "answer" in entry and (kind := _ANSWERS.get(*(forms or [""]))):
+        expect(entry["answer"], kind, f'answer of exercise "{name}"')
+
+
 def function_only(judge: Judge) -> Judge:
     """Return a check that refuses what cannot be called."""
     return lambda answer: judge(answer) if callable(answer) else _NO_FUNCTION
@@ -134,6 +147,7 @@ def _letters(answer: object, *, right: str, reasons: Mapping[str, str]) -> str:
     """Return the reason for the first letter that does not belong, or for the first missing one."""
     if isinstance(answer, Mapping):
         answer = [letter for letter, chosen in answer.items() if chosen]
+    reasons, right = {letter.lower(): reason for letter, reason in reasons.items()}, right.lower()
     text = flat(answer or "").lower()
     given = set(text if text.isalpha() else re.findall(r"\b[a-z]\b", text))
     if text and not given:
@@ -152,3 +166,4 @@ def _about(answer: object, reason: str) -> str:
 
 
 FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}
+_ANSWERS = {"number": int | float | list, "word": str, "list": list, "letters": str}

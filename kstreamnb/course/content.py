@@ -14,11 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 
-from kstreamnb.course.answers import FORMS, Judge, declared, function_only
+from kstreamnb.course.answers import FORMS, Judge, check_entry, declared, function_only
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known, unknown
 
 _TEXTS = Path(__file__).parent / "chapters"
+_FIELDS = ("form", "answer", "unit", "also", "reasons", "right", "hints", "solution")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,12 @@ class Exercise:
     entry: Mapping[str, object] = field(repr=False)
 
     def judge(self) -> Judge:
-        """Return its check; this may run a module of the teacher."""
+        """Return its check; this may run a module of the teacher.
+
+        Raises: KStreamError for a mistake in its declaration.
+        """
+        expect_known(f'field of exercise "{self.name}"', self.entry, _FIELDS, error=KStreamError)
+        check_entry(self.name, self.entry)
         return declared(self.entry) or _judge(self.name, self.entry)
 
 

@@ -15,7 +15,7 @@ from kstreamnb.core.names import check_resource_name, check_text
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_or_none
-from kstreamnb.core.signatures import check_runs
+from kstreamnb.core.signatures import check_runs, method_hint
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, expect_known
@@ -88,7 +88,8 @@ def check_number(options: object, field: Attribute[T], value: T) -> None:
 def check_function(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for anything that cannot be called."""
     if value is not None and not callable(value):
-        raise ConfigError(f'{field.name} must be a function, got type "{type(value).__name__}"')
+        fact = f'{field.name} must be a function, got type "{type(value).__name__}"'
+        raise ConfigError(fact, hint=method_hint(value))
     check_runs(value)
 
 

@@ -94,7 +94,7 @@ def client(kind: Callable[[dict[str, object]], Client], settings: Mapping[str, o
     try:
         return kind({"logger": LOG, **settings})
     except KafkaException as error:
-        hint = "names and values are those of librdkafka, which sometimes differ from Java's"
+        hint = "names and values are librdkafka's, which may differ from Java's; config takes those of Kafka Streams"
         raise ConfigError(f"Kafka's client refuses its settings: {error.args[0].str()}", hint=hint) from error
     except SystemError as error:  # a text that cannot be encoded as UTF-8
         raise ConfigError(f"Kafka's client refuses its settings: {error.__cause__}") from error

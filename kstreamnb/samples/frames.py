@@ -141,7 +141,7 @@ def pandas_frame(columns: dict[str, list[object]]) -> Any:
 
 @extra("samples")
 def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
-    """Return columns as a Spark frame of a session, or of the active one."""
+    """Return columns as a Spark frame of a session, or of the active one; headers as Spark's Kafka source has them."""
     import pyarrow
     from pyspark.sql import SparkSession
 
@@ -149,10 +149,12 @@ def spark_frame(columns: dict[str, list[object]], spark: Any) -> Any:
     if session is None:
         raise ConfigError("no Spark session is active", hint="pass one: to_spark(ks.spark.spark_session())")
     kinds = dict.fromkeys(_times(columns), pyarrow.timestamp("ms", "UTC"))
+    kinds["headers"] = pyarrow.list_(pyarrow.struct({"key": pyarrow.string(), "value": pyarrow.binary()}))
     arrays = {}
     for name, column in columns.items():
         try:
-            arrays[name] = pyarrow.array(column, kinds.get(name))
+            array = pyarrow.array(column, kinds.get(name))
+            arrays[name] = array.cast(pyarrow.string()) if array.null_count == len(array) else array
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
             fact = f'column "{name}" has values that share no Spark type'
             raise ConfigError(fact, detail=str(error), hint="use to_pandas()") from error

@@ -165,6 +165,7 @@ def deploy(
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, available_now=True)
         ...     done = query.await_termination()
+        ...     query.stop()
         ...     [(record.key, record.value) for record in Sample.capture(servers, "large")]
         [('b', 3)]
     """

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from traceback import format_exception
@@ -20,7 +21,7 @@ from kstreamnb.errors import ConfigError, KStreamError
 from kstreamnb.hints import unknown
 from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
-from kstreamnb.validation.config_file import read_text
+from kstreamnb.validation.config_file import read_settings, read_text
 
 _FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
@@ -48,8 +49,10 @@ def _loaded(application: str) -> Topology:
         named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
         names = next(filter(None, named), [])
         if len(names) != 1:
-            names = names or [each for each, value in found if _may_build(value, module)]
-            detail = f"it has {', '.join(names)}" if names else "it has none, nor a function that returns one"
+            builders = [] if names else [each for each, value in found if _may_build(value, module)]
+            detail = f"it has {', '.join(names) or 'none, nor a function that returns one'}"
+            detail = f"it has none; a function may return one: {', '.join(builders)}" if builders else detail
+            names = names or builders
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]
@@ -101,6 +104,15 @@ def _text(path: str) -> str:
     if not Path(path).is_file():
         raise ConfigError(f'file "{path}" does not exist')
     return read_text(path)
+
+
+def read_options(given: Sequence[str]) -> dict[str, Any]:
+    """Return settings by name; each of those given is NAME=VALUE or a file."""
+    for each in given:
+        if "=" not in each and not Path(each).is_file():
+            raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")
+    parts = (dict([each.split("=", 1)]) if "=" in each else read_settings(each) for each in given)
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def users_traceback(error: BaseException) -> str:

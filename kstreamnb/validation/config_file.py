@@ -1,4 +1,4 @@
-"""Reads settings from files: YAML, as Spring applications keep them, and the properties of Java's clients."""
+"""Reads settings from files: YAML, as Spring applications keep them, and properties in Java's format."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _BLANKS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-@extra("yaml")
 def read_config(path: Path | str) -> Config:
-    r"""Read an application's settings from a YAML file.
+    r"""Read an application's settings from a YAML file, or from one in Java's format whose name ends in .properties.
 
     Settings are at the top level, or below ``spring.kafka.streams`` and its ``properties``. Names may be Kafka's
     (``commit.interval.ms``), those of `Config` (``commit_interval``) or hyphenated (``commit-interval``); durations
     without a unit are milliseconds.
 
     Args:
-        path: the YAML file.
+        path: the file.
 
     Raises: ConfigError for an unknown name (it suggests the closest known one), and for a file without settings.
 
@@ -39,16 +38,25 @@ def read_config(path: Path | str) -> Config:
         >>> config.application_id, config.commit_interval_ms
         ('shop', 100)
     """
-    import yaml
+    return Config.of(read_settings(path))
 
+
+@extra("yaml")
+def read_settings(path: Path | str) -> dict[str, Any]:
+    """Return the settings that `read_config` reads, by name."""
     expect(path, Path | str, "path")
-    content = yaml.safe_load(read_text(path))
-    if not isinstance(content, dict):
-        raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
-    leaves = dict(_leaves(content))
+    if Path(path).suffix == ".properties":
+        leaves: dict[str, Any] = dict(read_properties(path))
+    else:
+        import yaml
+
+        content = yaml.safe_load(read_text(path))
+        if not isinstance(content, dict):
+            raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
+        leaves = dict(_leaves(content))
     ours = {name.removeprefix(_SPRING): value for name, value in leaves.items() if name.startswith(_SPRING)}
     named = {name.removeprefix("properties."): value for name, value in (ours or leaves).items()}
-    return Config.of({_name(name, value): value for name, value in named.items()})
+    return {_name(name, value): value for name, value in named.items()}
 
 
 def read_properties(path: Path | str) -> dict[str, str]:

@@ -112,8 +112,8 @@ def test_a_broker_that_dies_ends_its_command_with_an_error(local, tmp_path):
 
 @pytest.mark.parametrize(
     ("send", "sent"),
-    [(os.kill, signal.SIGINT), (os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM)],
-    ids=["Ctrl-C", "SIGTERM", "SIGTERM-to-all"],
+    [(os.kill, signal.SIGINT), (os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGHUP)],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM-to-all", "terminal-closes"],
 )
 def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_path, send, sent):
     """Exit code 0 and no traceback, as service managers expect; they also signal Spark's processes."""

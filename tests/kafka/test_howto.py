@@ -120,6 +120,20 @@ def test_monitor_a_query(servers: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "monitored" in (tmp_path / "queries.jsonl").read_text()
 
 
+def test_run_as_a_service(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program reads a file of settings, and its query is healthy, counted and logged."""
+    application(monkeypatch, "shop", "serviced", "serviced-orders")
+    produce(servers, "serviced-orders", {"shoe": 1})
+    (tmp_path / "application.properties").write_text("application.id=from-file\n")
+    files = {f'"{name}': f'"{tmp_path}/{name}' for name in ("application.properties", "queries.jsonl", "checkpoints/")}
+    places = {"localhost:9092": servers, "port=8080": "port=0", "port=9404": "port=0", **files}
+    names = howto.run("service", {**places, **WAIT})
+    assert names["query"].application == "from-file"
+    assert names["query"].store("counts")["shoe"] == 1
+    assert "from-file" in (tmp_path / "queries.jsonl").read_text()
+    names["query"].stop()
+
+
 def test_run_in_a_container(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program listens at the ports of the manifest, and keeps its checkpoint on the manifest's volume."""
     (manifest,) = howto.blocks("kubernetes", "yaml")

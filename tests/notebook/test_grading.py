@@ -19,7 +19,11 @@ _HANDED_IN = {
     "cid": ('check("coffee.1", six)', 'check("coffee.2", ["a"]', 'check("coffee.3", lambda beans: max(beans))'),
     "dee": ('check("coffee.1", 6)', "while True: pass", 'check("coffee.3", lambda beans: max(beans, key=beans.get))'),
     "eve": ('check("coffee.1", 6)', "import os; os._exit(1)", 'check("coffee.2", "ac")'),
-    "fay": ('print("Right: yes")\ncheck("coffee.1", 5)',),
+    "fay": (
+        'print("Right: yes")\ncheck("coffee.1", 5)',
+        'check("coffee.2", "ac");',
+        'check(name="coffee.3", answer=1)',
+    ),
 }
 _GRADES = """ann.ipynb {'coffee.1': 'right', 'coffee.2': 'right'}
 bob.ipynb {'coffee.1': 'wrong', 'coffee.2': 'right'}
@@ -27,7 +31,7 @@ cid.ipynb {'coffee.1': 'NameError', 'coffee.2': 'SyntaxError', 'coffee.3': 'wron
 dee.ipynb {'coffee.1': 'right', 'coffee.3': 'right'}
 eve.ipynb ends its kernel: the cells below were not run
 eve.ipynb {'coffee.1': 'right', 'coffee.2': 'not run'}
-fay.ipynb {'coffee.1': 'wrong'}
+fay.ipynb {'coffee.1': 'wrong', 'coffee.2': 'not shown', 'coffee.3': 'wrong'}
 gus.ipynb cannot be read or started: NotJSONError
 """
 

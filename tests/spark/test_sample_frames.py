@@ -80,6 +80,10 @@ def test_records_become_a_spark_frame_with_structs_and_times(spark):
     frame = Records([TopicRecord("sales", 0, 0, 1000, window, {"pieces": 2})]).to_spark(spark)
     row = frame.selectExpr("key", "value.pieces", "unix_millis(timestamp)", "unix_millis(window_end)").first()
     assert ("hat", 2, 1000, 10_000) == tuple(row)
+    assert "array<struct<key:string,value:binary>>" == dict(frame.dtypes)["headers"]
+    nothing = Records([TopicRecord("sales", 0, 0, 1000, None, None, (("trace", b"\xff"),))]).to_spark(spark)
+    assert (None, None, "trace", b"\xff") == tuple(nothing.selectExpr("key", "value", "inline(headers)").first())
+    assert ("string", "string") == tuple(dict(nothing.dtypes)[name] for name in ("key", "value"))
     mixed = Records([TopicRecord("sales", 0, at, 0, "hat", value) for at, value in enumerate([1, "two"])])
     with pytest.raises(ConfigError, match='column "value" has values that share no Spark type'):
         mixed.to_spark(spark)

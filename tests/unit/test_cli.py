@@ -175,7 +175,7 @@ def test_mistakes_are_told_without_a_traceback(run, arguments, message):
     ("arguments", "message"),
     [
         (["replay", "app_of_test.py", "sample.md", "--partitions", "0"], "0 is not in the range x>=1"),
-        (["replay", "app_of_test.py", "sample.md", "--config", "num"], '"num" is not NAME=VALUE'),
+        (["replay", "app_of_test.py", "sample.md", "--config", "num"], '"num" is neither NAME=VALUE nor a file'),
         (["deploy", "app_of_test.py", "--servers", "localhost:9"], "Missing option '--checkpoint'"),
         (["capture", "orders", "-o", "file"], "Missing option '--servers'"),
         (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest", "--shift-by", "2"], "only one"),
@@ -189,6 +189,17 @@ def test_a_command_that_is_not_understood_ends_with_2(run, arguments, message):
     result = run(*arguments)
     assert 2 == result.exit_code, result.output
     assert message in result.output
+
+
+def test_settings_are_read_from_files_in_order(run, tmp_path):
+    """Properties as of a Java application, YAML, and single settings: the last one wins."""
+    (tmp_path / "shop.properties").write_text("processing.exception.handler=fail\napplication.id=shop\n")
+    (tmp_path / "more.yaml").write_text("processing.exception.handler: continue\n")
+    (tmp_path / "failing.py").write_text(APP.replace("v * 2", "v / 0"))
+    command = ["replay", "failing.py", "sample.md", "--config", "shop.properties"]
+    assert "Cause: ZeroDivisionError" in run(*command).output
+    assert "2 records in, 0 out" in run(*command, "--config", "more.yaml").output
+    assert "ZeroDivisionError" in run(*command, "--config", "more.yaml", "--config", "processing_handler=fail").output
 
 
 def test_an_error_of_the_system_is_one_line(run):
@@ -234,7 +245,7 @@ def test_a_module_without_a_topology_is_answered_with_its_functions(run, tmp_pat
     text = "import kstreamnb as ks\n\ndef small():\n    pass\n\ndef large(limit):\n    pass\n"
     (tmp_path / "functions_only.py").write_text(text)
     found = run("describe", "functions_only.py")
-    assert "it has small" in found.output
+    assert "it has none; a function may return one: small\n" in found.output
     assert "functions_only.py:small" in found.output
     assert "large" not in found.output
 
@@ -261,15 +272,20 @@ def test_a_deployment_has_the_batch_limit_of_the_api():
     assert [limit] == [each.default for each in cli.deploy.params if each.name == "max_records"]
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)],
+    ids=["SIGTERM", "SIGHUP", "Ctrl-C"],
+)
 def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch, sent, code):
     """Service managers expect 0 after SIGTERM, shells 130 after an interrupt; there is no word of an abort."""
     monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(sent))
-    before = signal.getsignal(signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     try:
         result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert (code, "") == (result.exit_code, result.output)
 
 

@@ -365,3 +365,75 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
     assert error.detail.startswith("existing names: orders-7, ")
     assert error.detail.endswith(" and 1,991 more")
     assert 'did you mean "orders-7"?' == error.hint
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        (lambda orders: orders.where("pieces > 1"), "filter"),
+        (lambda orders: orders.withColumn("total", 1), "map_values"),
+        (lambda orders: orders.window("1h"), "group_by_key().windowed_by"),
+        (lambda orders: orders.to_table().select("pieces"), "map_values"),
+    ],
+)
+def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[Any], object], meant: str) -> None:
+    """Habits from Spark and pandas."""
+    assert _hint_of(lambda: slip(ks.StreamsBuilder("slips").stream("orders"))) == f'did you mean "{meant}"?'
+
+
+class Total:
+    """An aggregator and an error handler as Java has them."""
+
+    def apply(self, key: str, value: int, total: int) -> int:
+        """Add the value."""
+        return total + value
+
+
+class Skip:
+    """Skips records that fail."""
+
+    def handle(self, context: ks.ErrorContext, error: BaseException) -> str:
+        """Continue."""
+        return "continue"
+
+
+@pytest.mark.parametrize("given", [Total, Total()], ids=["class", "instance"])
+def test_a_class_with_the_method_of_a_java_interface_is_passed_by_its_method(given: Any) -> None:
+    """As its class, as an instance, and as a handler; the method itself is accepted."""
+    grouped = ks.StreamsBuilder("slips").stream("orders").group_by_key()
+    assert _hint_of(lambda: grouped.aggregate(int, given)) == "pass its method: Total(…).apply"
+    assert grouped.aggregate(int, Total().apply)
+    assert _hint_of(lambda: ks.Config(processing_handler=Skip)) == "pass its method: Skip(…).handle"
+    assert _hint_of(lambda: ks.Config(processing_handler=Skip())) == "pass its method: Skip(…).handle"
+    assert ks.Config(processing_handler=Skip().handle)
+
+
+class TopicSerde:
+    """A serde as Java has it."""
+
+    def serialize(self, topic: str, data: object) -> bytes:
+        """Return the bytes."""
+        return b""
+
+
+def test_a_serde_of_the_users_own_is_answered_with_the_call_that_makes_one() -> None:
+    """An object with Java's methods, and the name of a class."""
+    builder = ks.StreamsBuilder("slips")
+    assert "ks.Serdes.serde_from(" in _hint_of(lambda: builder.stream("orders", value_serde=TopicSerde()))  # type: ignore[arg-type]
+    assert "ks.Serdes.serde_from(" in _hint_of(lambda: ks.Config.of({"default.value.serde": "shop.OrderSerde"}))
+
+
+@pytest.mark.parametrize(
+    ("gather", "hint"),
+    [
+        (lambda sample: [sample, sample], "add the samples of all topics: orders + users"),
+        (lambda sample: {"orders": sample}, "add the samples of all topics: orders + users"),
+        (lambda sample: {"orders": pd.DataFrame()}, "make a sample of it: ks.Sample.from_dataframe("),
+    ],
+)
+def test_several_samples_are_answered_with_their_sum(gather: Callable[[ks.Sample], Any], hint: str) -> None:
+    """A list or a dict of them, and a dict of frames as for ks.run."""
+    builder = ks.StreamsBuilder("slips")
+    builder.stream("orders").to("out")
+    sample = ks.Sample.from_text("topic | key | value | time\norders | a | 1 | 0")
+    assert _hint_of(lambda: ks.replay(builder.build(), gather(sample))).startswith(hint)

@@ -19,7 +19,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoded, partition_for
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.record import AnyHeaders, Headers, Record, headers_of
-from kstreamnb.core.signatures import name_of, taking
+from kstreamnb.core.signatures import method_hint, name_of, taking
 from kstreamnb.core.time import time_ms
 from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, EngineError
@@ -170,7 +170,8 @@ def handler_of(value: Any, setting: str) -> Handler:
     if str(value).endswith("ExceptionHandler"):
         word = dict(rows_of(__package__, "java_handlers.tsv")).get(str(value).rsplit(".", 1)[-1], value)
     if word not in ("fail", "continue"):
-        raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='use "fail", "continue" or a function')
+        hint = method_hint(value) or 'use "fail", "continue" or a function of (context, error)'
+        raise ConfigError(f'setting "{setting}" cannot be "{getattr(value, "__name__", value)}"', hint=hint)
     return str(word)
 
 

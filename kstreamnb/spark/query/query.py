@@ -90,7 +90,7 @@ class Query(Suggesting):
         return self.control.lifecycle.error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the query; SIGINT (an interrupt) and SIGTERM stop it if the main thread waits.
+        """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
 
         Args:
             timeout_s: seconds to wait at most; by default without limit.

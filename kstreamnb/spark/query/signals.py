@@ -7,12 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set, in place of their usual effects; only in the main thread.
+    """Yield an event that these signals set, in place of their usual effects; only in the main thread.
+
+    SIGHUP, which the end of a terminal sends, is left alone if the process ignores it, as with nohup.
 
     Example:
         >>> with asked_to_end() as asked:
@@ -24,7 +26,8 @@ def asked_to_end() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = {number: signal.signal(number, lambda *_: asked.set()) for number in _SIGNALS}
+    handled = [each for each in _SIGNALS if (each, signal.getsignal(each)) != (signal.SIGHUP, signal.SIG_IGN)]
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in handled}
     try:
         yield asked
     finally:

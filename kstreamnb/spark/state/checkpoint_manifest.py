@@ -259,7 +259,12 @@ def _has(manifest: Manifest, group: str) -> bool:
 
 
 def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    changes = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
+    changes = [
+        f'buffer "{name}" of sub-topology {group} is gone: records that wait in its suppression or join would be lost'
+        if before[name].get("kind") == "internal"
+        else f'{kind} "{name}" of sub-topology {group} is gone'
+        for name in sorted(before.keys() - after.keys())
+    ]
     for name in sorted(before.keys() & after.keys()):
         if "headers" in after[name]:  # rows that were written without headers can be read
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}

@@ -103,7 +103,13 @@ def test_a_translated_chapter_replaces_the_texts_and_keeps_the_checks(chapters: 
     ("text", "message"),
     [
         ("[exercise.1]\nform = 'number'\n", 'exercise "mine.1" has no check'),
-        ("[exercise.1]\nform = 'numbr'\nanswer = 3\n", 'exercise "mine.1" has no check'),
+        ("[exercise.1]\nform = 'numbr'\nanswer = 3\n", 'form of exercise "mine.1" "numbr" does not exist'),
+        ("[exercise.1]\nform = 'number'\nanswer = '3'\n", 'answer of exercise "mine.1" must be'),
+        ("[exercise.1]\nform = 'number'\nanswer = 3\nunit = 'min'\n", 'unit of exercise "mine.1" "min" does not exist'),
+        (
+            "[exercise.1]\nform = 'number'\nanswer = 3\nreason.less = 'x'\n",
+            'field of exercise "mine.1" "reason" does not',
+        ),
         ("[exercise.1]\nform = 'function'\n", 'exercise "mine.1" has no check'),
         ("[exercise.1\n", "mine.toml is not TOML in UTF-8"),
         ("[exercise.2]\nform = 'number'\nanswer = 3\n", 'exercise "mine.1" does not exist'),

@@ -254,6 +254,10 @@ def _shop(*parts: str, partitions: int = 1) -> Manifest:
     orders = builder.stream("orders")
     if "counts" in parts:
         orders.group_by_key().count(store="counts")
+    if "final" in parts:
+        windows = orders.group_by_key().windowed_by(ks.TimeWindows.of("1h")).count(store="hours")
+        final = windows.suppress(ks.Suppressed.until_window_closes().with_name("final")) if "held" in parts else windows
+        final.to_stream(lambda window, count: window.key).to("final")
     if "sums" in parts:
         orders.group_by_key().reduce(lambda one, other: one + other, store="sums")
     if "returns" in parts:
@@ -287,6 +291,7 @@ def test_what_is_added_starts_empty_and_keeps_the_rest(old: list[str], new: list
         (["counts"], ["counts", "cities"], "Spark adds no state to a level later; sub-topology 1 is new"),
         (["counts", "sums"], ["counts"], 'store "sums" of sub-topology 0 is gone'),
         (["counts", "returns"], ["counts"], "sub-topology 1 kept state and is gone"),
+        (["final", "held"], ["final"], 'buffer "final-store" of sub-topology 0 is gone: records that wait in its'),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""Settings in YAML files."""
+"""Settings in YAML files and in properties."""
 
 from __future__ import annotations
 
@@ -47,6 +47,15 @@ def test_a_file_in_spring_s_layout_is_read(tmp_path: Path, text: str) -> None:
     )
     assert {"state.dir": "/var/lib/kafka-streams"} == config.others
     assert "translated" == ks.config_report(config)["state.dir"].answer
+
+
+def test_properties_of_a_java_application_are_settings(tmp_path: Path) -> None:
+    """S4-10: with Java's names, and in Spring's layout."""
+    file = tmp_path / "shop.properties"
+    for before in ("", "spring.kafka.streams.", "spring.kafka.streams.properties."):
+        file.write_text(f"{before}application.id=shop\n{before}commit.interval.ms = 50\n")
+        config = ks.read_config(file)
+        assert ("shop", 50) == (config.application_id, config.commit_interval_ms)
 
 
 def test_a_name_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None:
