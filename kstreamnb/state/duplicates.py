@@ -47,7 +47,7 @@ class DuplicateRows(WindowRows):
             self._sequence = self._newest = number = (self._sequence + 1) & _SEQUENCE_MASK
             clock = retention.observed_ms, number, number
             if watched[0]:
-                self._note(None, raw.get(None), clock)
+                watched[0](None, raw.get(None), clock)
             raw[None] = clock
             raw_key = key, window_start << SEQUENCE_BITS | number
             insert(raw_key, value)

@@ -74,7 +74,7 @@ class WindowRows(TimedRows[int]):
                 retention.advance(window_start)
                 clock = window_start, 0
                 if watched[0]:
-                    self._note(None, raw.get(None), clock)
+                    watched[0](None, raw.get(None), clock)
                 raw[None] = clock
             raw_key = key, window_start
             old = raw.get(raw_key)

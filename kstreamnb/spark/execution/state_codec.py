@@ -8,9 +8,10 @@ reader unpickles them only if it trusts the checkpoint.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -33,7 +34,9 @@ Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 _VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
-_SERIALIZED, _BIG_INT, _UUID, _ROW, _OBJECT = 1, 2, 3, 4, 5
+_SERIALIZED, _DECIMAL, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5, 6
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+_PAIR = b"\x92"
 _TIME = Struct(">q")
 _extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
@@ -160,7 +163,20 @@ def split_delta(data: bytes) -> PackedDelta:
 
 def pack_delta(delta: StateDelta) -> bytes:
     """Serialize a delta."""
-    return pack(tuple(delta))
+    packed = [_VERSION, _PAIR, _packer.pack_map_header(len(delta.rows))]
+    for name, rows in delta.rows.items():
+        plain = _are_plain(rows) and _are_plain(rows.values())
+        packed += _packer.pack(name), (_plain_packer if plain else _packer).pack(rows)
+    return b"".join([*packed, _packer.pack(delta.state_vars)])
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    """Return whether values, and what tuples among them contain, are of types that MessagePack knows."""
+    kinds = set(map(type, values))
+    if tuple not in kinds:
+        return kinds <= _PLAIN
+    tuples = values if len(kinds) == 1 else filter(None, values)
+    return kinds <= {tuple, type(None)} and _are_plain([*chain.from_iterable(tuples)])
 
 
 def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
@@ -191,7 +207,7 @@ def _write(value: Any) -> object:
         parts = value.__reduce__()[1] if kind is RowWithHeaders else value
         return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))
     if kind is int:  # beyond 64 bits
-        return msgpack.ExtType(_BIG_INT, str(value).encode())
+        return _extension((_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True)))
     if isinstance(value, UUID):
         return msgpack.ExtType(_UUID, value.bytes)
     return msgpack.ExtType(_OBJECT, cloudpickle.dumps(value, 5))
@@ -206,6 +222,8 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
         if code in _TUPLES:
             return _TUPLES[code](*msgpack.unpackb(data, ext_hook=read, **_FORM))
         if code == _BIG_INT:
+            return int.from_bytes(data, signed=True)
+        if code == _DECIMAL:  # a big number as earlier versions wrote it
             return int(data)
         if code == _UUID:
             return UUID(bytes=data)
@@ -220,8 +238,9 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
     return read
 
 
-_packer_within: Callable[[], Any] = partial(
+_packer_within: Callable[..., Any] = partial(
     msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
 )
 _packer = _packer_within()  # one for all: a packer keeps its buffer between calls
+_plain_packer = _packer_within(strict_types=False)  # writes tuples without a call for each
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)
