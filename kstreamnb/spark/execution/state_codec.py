@@ -8,10 +8,9 @@ reader unpickles them only if it trusts the checkpoint.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -35,8 +34,7 @@ _VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
 _SERIALIZED, _DECIMAL, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5, 6
-_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
-_PAIR = b"\x92"
+_MOST = (1 << 63) - 1
 _TIME = Struct(">q")
 _extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
@@ -163,20 +161,8 @@ def split_delta(data: bytes) -> PackedDelta:
 
 def pack_delta(delta: StateDelta) -> bytes:
     """Serialize a delta."""
-    packed = [_VERSION, _PAIR, _packer.pack_map_header(len(delta.rows))]
-    for name, rows in delta.rows.items():
-        plain = _are_plain(rows) and _are_plain(rows.values())
-        packed += _packer.pack(name), (_plain_packer if plain else _packer).pack(rows)
-    return b"".join([*packed, _packer.pack(delta.state_vars)])
-
-
-def _are_plain(values: Iterable[Any]) -> bool:
-    """Return whether values, and what tuples among them contain, are of types that MessagePack knows."""
-    kinds = set(map(type, values))
-    if tuple not in kinds:
-        return kinds <= _PLAIN
-    tuples = values if len(kinds) == 1 else filter(None, values)
-    return kinds <= {tuple, type(None)} and _are_plain([*chain.from_iterable(tuples)])
+    last_keys = [next(reversed(rows), None) for rows in delta.rows.values()]
+    return _VERSION + (_big_packer if any(map(_ends_big, last_keys)) else _packer).pack(tuple(delta))
 
 
 def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
@@ -194,6 +180,21 @@ def unpack_entry(data: bytes) -> LogEntry:
     return LogEntry(*unpack(data))
 
 
+def _write_big(value: int) -> object:
+    """Return the form of a number beyond 64 bits."""
+    return _extension((_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True)))
+
+
+def _ends_big(value: Any) -> bool:
+    """Return whether a value is a tuple that ends with a number beyond 64 bits, as the key of a join's row does."""
+    return type(value) is tuple and len(value) > 0 and type(value[-1]) is int and value[-1] > _MOST
+
+
+def _write_ends(value: Any) -> object:
+    """Return what `_write` does; MessagePack finds out by an exception that a number is too big, which takes longer."""
+    return [*value[:-1], _write_big(value[-1])] if _ends_big(value) else _write(value)
+
+
 def _write(value: Any) -> object:
     """Return the form of values that MessagePack does not know; tuples arrive here too, because of `strict_types`."""
     kind: type = type(value)
@@ -206,8 +207,8 @@ def _write(value: Any) -> object:
     if kind in _CODES:
         parts = value.__reduce__()[1] if kind is RowWithHeaders else value
         return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))
-    if kind is int:  # beyond 64 bits
-        return _extension((_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True)))
+    if kind is int:
+        return _write_big(value)
     if isinstance(value, UUID):
         return msgpack.ExtType(_UUID, value.bytes)
     return msgpack.ExtType(_OBJECT, cloudpickle.dumps(value, 5))
@@ -242,5 +243,5 @@ _packer_within: Callable[..., Any] = partial(
     msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
 )
 _packer = _packer_within()  # one for all: a packer keeps its buffer between calls
-_plain_packer = _packer_within(strict_types=False)  # writes tuples without a call for each
+_big_packer = _packer_within(default=_write_ends)
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)
