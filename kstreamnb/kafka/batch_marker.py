@@ -106,7 +106,7 @@ def summed(output: Iterable[OutputColumns], send: Callable[[OutputColumns], None
             send(columns)
         count += len(columns.keys)
         sizes_and_bytes = [part for column in (columns.keys, columns.values) for part in _sizes_and_bytes(column)]
-        headers = "".join(map(repr, map(tuple, columns.headers or [()] * len(columns.keys)))).encode()
+        headers = b"".join(repr(tuple(each)).encode() for each in columns.headers or ()) or b"()" * len(columns.keys)
         parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *sizes_and_bytes, headers]
         before = sums.get(columns.topic, [0] * len(parts))
         sums[columns.topic] = [_crc(part, value) for part, value in zip(parts, before, strict=True)]

@@ -137,13 +137,11 @@ old = {{init}}() if row is None else row[0]
 value = {{add}}({key}, value, old)
 if {latest}
 {put}"""
+    new = f"{get}\n old = 0 if row is None else row[0]\n value = old + 1\n if {latest}"
     return f"""\
 row = {{find}}({at})
 if row is None:
- {get}
- old = 0 if row is None else row[0]
- value = old + 1
- if {latest}
+ {"old, value = 0, 1" if position else new}
  {put}
 else:
  old, last = row

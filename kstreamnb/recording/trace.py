@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import starmap
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -21,7 +23,7 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_context import StateVarWatch
-from kstreamnb.state.store import JournalEntry, Store
+from kstreamnb.state.store import ChangeListener, Journal, JournalEntry, Store
 
 Entry: TypeAlias = tuple[Any, ...]
 
@@ -156,13 +158,13 @@ class Recording:
         """Append one entry."""
         self.log.append((self.number(kind, task, node, other), *rest))
 
-    def journal(self, task: str, store: Store, *, keeps: bool) -> list[JournalEntry]:
-        """Return a change log for a store; ``keeps`` if the task reads it, too."""
+    def journal(self, task: str, store: Store) -> Journal:
+        """Return a change log for a store."""
         append = self.log.append
         if store.name in self.looked_up:
             read = self.number("read", task, store.name)
             watch_reads(store, lambda raw_key: append((read, raw_key)))
-        return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
+        return _StoreJournal(self.number("written", task, store.name), self.log)
 
     def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[object]]) -> StateVarWatch:
         """Return a function that records the state variables that changed since its last call."""
@@ -190,21 +192,20 @@ class _Teller(list[Entry]):
         self._observe(self._recording.event(entry))
 
 
-class _StoreJournal(list[JournalEntry]):
-    """A store's change log that writes each change into the recording, and keeps it if the task needs it for deltas."""
+class _StoreJournal:
+    """A store's change log that writes each change into the recording."""
 
-    def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
-        super().__init__()
-        self._number, self._log, self._keeps = number, log, keeps
-        if not keeps:
-            note = log.append
-            self.record = lambda raw_key, old, row: note((number, raw_key, old, row))
+    def __init__(self, number: int, log: list[Entry]) -> None:
+        note = log.append
+        self.record: ChangeListener = lambda raw_key, old, row: note((number, raw_key, old, row))
 
     def append(self, entry: JournalEntry) -> None:
         """Record one change."""
-        self._log.append((self._number, *entry))
-        if self._keeps:
-            super().append(entry)
+        self.record(*entry)
+
+    def extend(self, entries: Iterable[JournalEntry]) -> None:
+        """Record changes one after the other."""
+        deque(starmap(self.record, entries), maxlen=0)
 
 
 class _StateVarWatch:

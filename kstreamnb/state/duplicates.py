@@ -31,7 +31,7 @@ class DuplicateRows(WindowRows):
     def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
         encode_key, key_text, slow = self.keys.encode, self.keys.text, self._put_slowly
-        prepare = self._kept if self.timestamped else self.values.encode
+        prepare, text = (self._kept, None) if self.timestamped else (self.values.encode, self.values.text)
         if self._forgets_times:
             return slow
 
@@ -39,7 +39,8 @@ class DuplicateRows(WindowRows):
             if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
                 slow(key, value, window_start)
                 return
-            value = prepare(value)
+            if not (type(value) is text and value.isascii()):
+                value = prepare(value)
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
@@ -47,7 +48,7 @@ class DuplicateRows(WindowRows):
             self._sequence = self._newest = number = (self._sequence + 1) & _SEQUENCE_MASK
             clock = retention.observed_ms, number, number
             if watched[0]:
-                self._note(None, raw.get(None), clock)
+                watched[0](None, raw.get(None), clock)
             raw[None] = clock
             raw_key = key, window_start << SEQUENCE_BITS | number
             insert(raw_key, value)

@@ -47,6 +47,9 @@ class Journal(Protocol):
     def append(self, entry: JournalEntry, /) -> None:
         """Record one change."""
 
+    def extend(self, entries: Iterable[JournalEntry], /) -> None:
+        """Record changes one after the other."""
+
 
 class StoreContext(Protocol):
     """The services that a store needs from its task; ``keeps_copies`` if its rows are read only in this process."""

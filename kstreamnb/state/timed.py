@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from itertools import repeat
 from operator import itemgetter
 from sys import getsizeof
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -153,10 +154,10 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
     def take_before(self, key: Hashable, position: Any) -> list[P]:
         """Remove the rows of a key that are before a position, and return their positions."""
         positions = self[key]
+        if positions[-1] < position:
+            return self.pop(key)
         taken = positions[: bisect_left(positions, position)]
         del positions[: len(taken)]
-        if not positions:
-            del self[key]
         return taken
 
 
@@ -277,9 +278,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             return
         retention.observe(observed_ms)
         expired = self._take_expired()
-        for raw_key in expired if self._journal is not None else ():
-            self._note(raw_key, self.raw[raw_key], None)
-        deque(map(self.raw.pop, expired), maxlen=0)
+        rows = map(self.raw.pop, expired)
+        if self._journal is None:
+            deque(rows, maxlen=0)
+        else:
+            self._journal.extend(zip(expired, rows, repeat(None)))
 
     def _clock(self, observed_ms: int) -> StoreClock:
         return observed_ms, self._sequence

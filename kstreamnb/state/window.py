@@ -74,7 +74,7 @@ class WindowRows(TimedRows[int]):
                 retention.advance(window_start)
                 clock = window_start, 0
                 if watched[0]:
-                    self._note(None, raw.get(None), clock)
+                    watched[0](None, raw.get(None), clock)
                 raw[None] = clock
             raw_key = key, window_start
             old = raw.get(raw_key)
@@ -104,8 +104,8 @@ class WindowRows(TimedRows[int]):
     ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
-        known = self._positions.get(raw_key)
-        if known is not None and known[-1] < from_ << self._bits:
+        index = self._positions
+        if index and ((known := index.get(raw_key)) is None or known[-1] < from_ << self._bits):
             return ()  # the usual case in a join: no partner has come yet
         positions = self._of_key(raw_key, from_, to)
         return self._starts(raw_key, positions[::-1] if newest_first else positions)

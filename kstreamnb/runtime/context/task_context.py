@@ -16,6 +16,7 @@ from kstreamnb.runtime.context.punctuation import PunctuationQueue
 from kstreamnb.runtime.context.record_context import RecordContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.state import CacheBudget, make_store
+from kstreamnb.state.store import Journal
 from kstreamnb.topology.java_order import hash_order
 
 
@@ -53,8 +54,8 @@ class Recorder(Protocol):
     def reorders(self) -> bool:
         """Whether steps may come task by task, to be put in order when all are there."""
 
-    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
-        """Return a journal for a store; ``keeps`` if others read it too."""
+    def journal(self, task: str, store: Any) -> Journal:
+        """Return a journal for a store."""
 
     def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> StateVarWatch:
         """Return a function that records which state variables have changed since its last call."""

@@ -26,7 +26,9 @@ from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import Recorder, RowsOf, TaskContext, make_stores, store_order
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.executor import Executor
+from kstreamnb.state import InCache
 from kstreamnb.state.key_value import apply_rows
+from kstreamnb.state.store import JournalEntry
 from kstreamnb.topology.partitions import changelog_topic
 
 StateKey: TypeAlias = tuple[str, Any, Any]
@@ -48,11 +50,28 @@ class StateDelta(NamedTuple):
         return bool(self.rows or self.state_vars)
 
 
+class _Changes(dict[Any, Any]):
+    """A journal of the last row of each raw key, None if it was deleted; caches are empty when deltas are taken."""
+
+    def record(self, raw_key: Any, _: object, row: object) -> None:
+        """Record a change by its parts."""
+        self[raw_key] = row
+
+    def append(self, entry: JournalEntry) -> None:
+        """Record one change."""
+        if type(entry[0]) is not InCache:
+            self.record(*entry)
+
+    def extend(self, entries: Iterable[JournalEntry]) -> None:
+        """Record changes of rows."""
+        self.update(map(itemgetter(0, 2), entries))
+
+
 class Checkpointed:
     """The part of a task that saves and restores its state."""
 
     context: TaskContext
-    _journals: dict[str, list[Any]] | None
+    _journals: dict[str, _Changes] | None
     _taken: dict[tuple[str, str], Any]
 
     def snapshot(self) -> bytes:
@@ -76,8 +95,7 @@ class Checkpointed:
         rows: dict[str, dict[Any, Any]] = {}
         for name, journal in self._journals.items():
             if journal:
-                row_of = self.context.stores[name].raw.get
-                rows[name] = {raw_key: row_of(raw_key) for raw_key in dict.fromkeys(map(itemgetter(0), journal))}
+                rows[name] = dict(journal)
         state_vars = {
             key: state_var[0]
             for key, state_var in self.context.state_vars.items()
@@ -215,7 +233,7 @@ class Task(Checkpointed, Queued):
         clock: the engine's wall clock.
         global_state: the task with the global stores, if there are any.
         recorder: gets all events; without it none are created.
-        track: journal changes, so that deltas can be taken.
+        track: journal changes, so that deltas can be taken; a task with a recorder cannot.
         changelog: what to keep for `drain_changelog`: "off"; "names", the first records of each store, which show which
             topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
@@ -361,15 +379,14 @@ class Task(Checkpointed, Queued):
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.context.recorder, self.plan.task_id
-        self._journals = {} if track else None
+        self._journals = {} if track and recorder is None else None
         for name, store in self.context.stores.items():
             if changelog == "off":
                 store.changes = None
-            own: list[Any] | None = [] if track else None
-            journal = own if recorder is None else recorder.journal(task, store, keeps=track)
-            if self._journals is not None and journal is not None:
-                self._journals[name] = journal
-            store.journal = journal
+            if recorder is not None:
+                store.journal = recorder.journal(task, store)
+            elif self._journals is not None:
+                store.journal = self._journals[name] = _Changes()
 
 
 class GlobalTask(Task):

@@ -33,7 +33,8 @@ Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 _VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
-_SERIALIZED, _BIG_INT, _UUID, _ROW, _OBJECT = 1, 2, 3, 4, 5
+_SERIALIZED, _DECIMAL, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5, 6
+_MOST = (1 << 63) - 1
 _TIME = Struct(">q")
 _extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
@@ -160,7 +161,8 @@ def split_delta(data: bytes) -> PackedDelta:
 
 def pack_delta(delta: StateDelta) -> bytes:
     """Serialize a delta."""
-    return pack(tuple(delta))
+    last_keys = [next(reversed(rows), None) for rows in delta.rows.values()]
+    return _VERSION + (_big_packer if any(map(_ends_big, last_keys)) else _packer).pack(tuple(delta))
 
 
 def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
@@ -178,6 +180,21 @@ def unpack_entry(data: bytes) -> LogEntry:
     return LogEntry(*unpack(data))
 
 
+def _write_big(value: int) -> object:
+    """Return the form of a number beyond 64 bits."""
+    return _extension((_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True)))
+
+
+def _ends_big(value: Any) -> bool:
+    """Return whether a value is a tuple that ends with a number beyond 64 bits, as the key of a join's row does."""
+    return type(value) is tuple and len(value) > 0 and type(value[-1]) is int and value[-1] > _MOST
+
+
+def _write_ends(value: Any) -> object:
+    """Return what `_write` does; MessagePack finds out by an exception that a number is too big, which takes longer."""
+    return [*value[:-1], _write_big(value[-1])] if _ends_big(value) else _write(value)
+
+
 def _write(value: Any) -> object:
     """Return the form of values that MessagePack does not know; tuples arrive here too, because of `strict_types`."""
     kind: type = type(value)
@@ -190,8 +207,8 @@ def _write(value: Any) -> object:
     if kind in _CODES:
         parts = value.__reduce__()[1] if kind is RowWithHeaders else value
         return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))
-    if kind is int:  # beyond 64 bits
-        return msgpack.ExtType(_BIG_INT, str(value).encode())
+    if kind is int:
+        return _write_big(value)
     if isinstance(value, UUID):
         return msgpack.ExtType(_UUID, value.bytes)
     return msgpack.ExtType(_OBJECT, cloudpickle.dumps(value, 5))
@@ -206,6 +223,8 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
         if code in _TUPLES:
             return _TUPLES[code](*msgpack.unpackb(data, ext_hook=read, **_FORM))
         if code == _BIG_INT:
+            return int.from_bytes(data, signed=True)
+        if code == _DECIMAL:  # a big number as earlier versions wrote it
             return int(data)
         if code == _UUID:
             return UUID(bytes=data)
@@ -220,8 +239,9 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
     return read
 
 
-_packer_within: Callable[[], Any] = partial(
+_packer_within: Callable[..., Any] = partial(
     msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
 )
 _packer = _packer_within()  # one for all: a packer keeps its buffer between calls
+_big_packer = _packer_within(default=_write_ends)
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)

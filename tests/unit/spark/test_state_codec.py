@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +66,11 @@ def test_values_come_back_with_their_types(value: Any) -> None:
     back = unpack(pack(value))
     assert value == back
     assert kinds(value) == kinds(back)
+
+
+def test_numbers_beyond_64_bits_of_earlier_versions_are_read() -> None:
+    """Checkpoints have them as decimal digits."""
+    assert unpack(b"\x03" + msgpack.packb(msgpack.ExtType(2, b"-1208925819614629174706176"))) == -(1 << 80)
 
 
 class Evil:
