@@ -230,12 +230,12 @@ class Suppress(BlockOperator):
         emit = self._bind_emit(context, store, forward)
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
+if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
+ new, old = {{encode}}(new), {{encode}}(old)
 row = {{find}}(key)
 if row is None or {{watched}}[0]:
  {{put}}({at}, key, new, old, timestamp, headers, {{position}})
 else:
- if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
-  new, old = {{encode}}(new), {{encode}}(old)
  {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{position}}
 if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
         objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
@@ -252,11 +252,12 @@ if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {
         release, resume, drop_tombstones, make = store.release, context.resume, self.drop_tombstones, tuple.__new__
 
         def emit(due_ms: int, *is_full: Callable[[], bool]) -> None:
+            previous = resume(None)
             for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
                 if new is not None or not drop_tombstones:
-                    previous = resume(metadata)
+                    resume(metadata)
                     forward(key, make(Change, (new, old, True)), timestamp, headers)
-                    resume(previous)
+            resume(previous)
 
         return emit
 
