@@ -225,7 +225,7 @@ class Suppress(BlockOperator):
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
-        least, most = -store.values.small, store.values.small
+        least, most, due = -store.values.small, store.values.small, "{seen}[0]" + f" - {wait}" * bool(wait)
         bounded = self.max_records is not None or self.max_bytes is not None
         emit = self._bind_emit(context, store, forward)
         lines = f"""\
@@ -237,7 +237,7 @@ if row is None or {{watched}}[0]:
  {{put}}({at}, key, new, old, timestamp, headers, {{position}})
 else:
  {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{position}}
-if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
+if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
         objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
         objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "heap": store.heap}
         objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
