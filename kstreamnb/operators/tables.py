@@ -226,11 +226,12 @@ class Suppress(BlockOperator):
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
         least, most, due = -store.values.small, store.values.small, "{seen}[0]" + f" - {wait}" * bool(wait)
+        known = "{counted} or " * bool(most)  # of a count, every serde that keeps small numbers keeps all
         bounded = self.max_records is not None or self.max_bytes is not None
         emit = self._bind_emit(context, store, forward)
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
-if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
+if not ({known}type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
  new, old = {{encode}}(new), {{encode}}(old)
 row = {{find}}(key)
 if row is None or {{watched}}[0]:

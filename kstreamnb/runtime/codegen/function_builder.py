@@ -100,13 +100,14 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        copied = "None" if self.facts.lent is None else "CopiedValue(value) if flat else None"
+        copied = None if self.facts.lent is None else "CopiedValue(value) if flat else None"
+        facts = {"copied": copied, "counted": self.facts.value_is_count}
         if not block.ignores_value:
             self.own_value(node)
         if block.of_parts is None:
             self.join_parts(node)
         names, old = {word: self.name(thing, word) for word, thing in block.objects.items()}, self.facts.old
-        for line in block.render(names.__getitem__, self._skip, self.position, old, copied):
+        for line in block.render(names.__getitem__, self._skip, self.position, old, **facts):
             self.add(node, line)
         if old is None:
             self.facts.update(block)
