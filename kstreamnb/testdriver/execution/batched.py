@@ -210,7 +210,7 @@ class _BatchedRun:
                 tasks.log_changes(tasks.order[index])
 
     def _written(self, level: int) -> tuple[set[str | None], set[str | None]]:
-        """Return the topics that other levels and this one write; None stands for one that a record or handler names."""
+        """Return topics that other levels and this one write; None stands for one that a record or handler names."""
         config, others, written = self._router.config, set[str | None](), set[str | None]()
         for own, topics in zip(self._levels, self._router.written, strict=True):
             (written if own == level else others).update(topics)
