@@ -19,8 +19,9 @@ class Block:
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), ``{position}`` by topic, partition and offset of
     the record, every other word by a name for the object that ``objects`` holds under it. ``{copied}`` is a copy of the
-    value for a store, if the source has checked the value and no line has read it since, else None. Nothing else may
-    happen in the operator's closure than these lines and one forward to all children, or none if ``ends``.
+    value for a store, if the source has checked the value and no line has read it since, else None; ``{counted}`` is
+    True if the value is known to be a count, else False. Nothing else may happen in the operator's closure than these
+    lines and one forward to all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.
@@ -55,7 +56,7 @@ class Block:
     ends: bool = False
 
     def render(
-        self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None, copied: str = "None"
+        self, name_of: Callable[[str], str], skip: str, position: str = "", old: str | None = None, **facts: object
     ) -> list[str]:
         """Return the lines with names in place of words.
 
@@ -64,9 +65,10 @@ class Block:
             skip: the statement that ends the work on a record.
             position: topic, partition and offset of the record; a call of the object ``metadata`` if not given.
             old: the name of the old part of a change, if it comes as its parts.
-            copied: the expression for a copy of the value.
+            facts: expressions for the words ``copied`` and ``counted``, if they are known.
         """
         names = {word: name_of(word) for word in self.objects}
         lines = self.lines if old is None else str(self.of_parts)
-        words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()", "copied": copied}
-        return list(filter(None, lines.format(**words, **names).split("\n")))
+        words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()"}
+        facts = {"copied": None, "counted": False, **facts}
+        return list(filter(None, lines.format(**words, **names, **facts).split("\n")))

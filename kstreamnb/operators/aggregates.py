@@ -69,24 +69,22 @@ def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size
     """
     windows: dict[object, _WindowOfKey] = {}
     keeps = store.keys.direct
-    known = """\
-place = {places}(key)
-if place is None or not place[0] <= timestamp < place[1]: place = {locate}(key, timestamp)"""
+    located = "start, end, at, key = {locate}(inner, timestamp)"
+    known = f"start, end, at, key = {{places}}(inner, {{nowhere}})\nif not start <= timestamp < end: {located}"
     lines = f"""\
 if key is None:
  {{drop}}("null key", key, value, timestamp)
  {{skip}}
-{known if keeps else "place = {locate}(key, timestamp)"}
 inner = key
-start, end, at, key = place
+{known if keeps else located}
 if timestamp > {{seen}}[0]:
  {{seen}}[0] = timestamp
 elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  {{skip}}"""
     names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": windows.get}
-    seen = context.state_var("stream_time_ms", -1)
-    names |= {"locate": _locating(windows, size, keeps=keeps), "seen": seen, "late": late}
+    seen, locate = context.state_var("stream_time_ms", -1), _locating(windows, size, keeps=keeps)
+    names |= {"nowhere": (0, 0, None, None), "locate": locate, "seen": seen, "late": late}
     block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return replace(block, writes={"key", *block.writes}, window_size_ms=size)
 

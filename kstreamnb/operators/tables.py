@@ -225,19 +225,20 @@ class Suppress(BlockOperator):
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
-        least, most = -store.values.small, store.values.small
+        least, most, due = -store.values.small, store.values.small, "{seen}[0]" + f" - {wait}" * bool(wait)
+        known = "{counted} or " * bool(most)  # of a count, every serde that keeps small numbers keeps all
         bounded = self.max_records is not None or self.max_bytes is not None
         emit = self._bind_emit(context, store, forward)
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
+if not ({known}type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
+ new, old = {{encode}}(new), {{encode}}(old)
 row = {{find}}(key)
 if row is None or {{watched}}[0]:
  {{put}}({at}, key, new, old, timestamp, headers, {{position}})
 else:
- if not (type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):
-  new, old = {{encode}}(new), {{encode}}(old)
  {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{position}}
-if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {wait})"""
+if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
         objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
         objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "heap": store.heap}
         objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
@@ -252,11 +253,12 @@ if {{heap}} and {{heap}}[0][0] <= {{seen}}[0] - {wait}: {{emit}}({{seen}}[0] - {
         release, resume, drop_tombstones, make = store.release, context.resume, self.drop_tombstones, tuple.__new__
 
         def emit(due_ms: int, *is_full: Callable[[], bool]) -> None:
+            previous = resume(None)
             for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
                 if new is not None or not drop_tombstones:
-                    previous = resume(metadata)
+                    resume(metadata)
                     forward(key, make(Change, (new, old, True)), timestamp, headers)
-                    resume(previous)
+            resume(previous)
 
         return emit
 

@@ -47,11 +47,11 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
     def put(
         self, at: int, key: object, new: object, old: object, timestamp: int, headers: Headers, position: Origin
     ) -> None:
-        """Buffer a change of a key; its place in time (ms) counts only if none is buffered yet."""
-        raw_key, wire = self.keys.encode(key), self.values.encode(old)
+        """Buffer a change of a key, its values in wire form; its time (ms) counts only if none is buffered yet."""
+        raw_key = self.keys.encode(key)
         known = self.raw.get(raw_key)
-        at, prior = (at, wire) if known is None else (known[0], known[3])
-        self.write(raw_key, (at, self.values.encode(new), wire, prior, timestamp, headers, position))
+        at, prior = (at, old) if known is None else (known[0], known[3])
+        (self.write if self.watched[0] else self.apply)(raw_key, (at, new, old, prior, timestamp, headers, position))
 
     def release(
         self, time: int, is_full: Callable[[], bool] = lambda: True
@@ -61,16 +61,17 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         caller fails.
         """
         heap, raw, decode_key, decode, make = self.heap, self.raw, self.keys.decode, self.values.decode, tuple.__new__
+        write = self.write if self.watched[0] else self.apply
         while heap and heap[0][0] <= time and is_full():
             at, _, raw_key = heap[0]
             row = raw.get(raw_key)
-            if row is None or row[0] != at:  # it has left, and perhaps come back
-                heappop(heap)
-                continue
-            _, new, old, _, timestamp, headers, position = row
-            metadata = None if position is None else make(RecordMetadata, position)
-            yield decode_key(raw_key), decode(new), decode(old), timestamp, headers, metadata
-            self.write(raw_key, None)
+            if row is not None and row[0] == at:  # otherwise it has left, and perhaps come back
+                _, new, old, _, timestamp, headers, position = row
+                metadata = None if position is None else make(RecordMetadata, position)
+                new, old = new if type(new) is int else decode(new), old if type(old) is int else decode(old)
+                yield decode_key(raw_key), new, old, timestamp, headers, metadata
+                write(raw_key, None)
+            heappop(heap)
 
     def count(self) -> int:
         """Number of buffered changes."""

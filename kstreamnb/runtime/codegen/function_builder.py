@@ -100,22 +100,23 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        copied = "None" if self.facts.lent is None else "CopiedValue(value) if type(value) is dict and flat else None"
+        copied = None if self.facts.lent is None else "CopiedValue(value) if flat else None"
+        facts = {"copied": copied, "counted": self.facts.value_is_count}
         if not block.ignores_value:
-            self.own_value()
+            self.own_value(node)
         if block.of_parts is None:
             self.join_parts(node)
         names, old = {word: self.name(thing, word) for word, thing in block.objects.items()}, self.facts.old
-        for line in block.render(names.__getitem__, self._skip, self.position, old, copied):
+        for line in block.render(names.__getitem__, self._skip, self.position, old, **facts):
             self.add(node, line)
         if old is None:
             self.facts.update(block)
         self.facts.old = block.old
 
-    def own_value(self) -> None:
-        """Let the line that takes the value from its record copy it."""
+    def own_value(self, node: str) -> None:
+        """Append the line that copies the value if it is lent."""
         if self.facts.lent is not None:
-            self.lines = [line.replace(" value if (flat", " value.copy() if (flat") for line in self.lines]
+            self.add(node, "if flat: value = value.copy()")
             self.facts.lent = None
 
     def join_parts(self, node: str) -> None:
@@ -128,7 +129,7 @@ class FunctionBuilder:
 
     def call(self, node: str, process: Process, word: str) -> None:
         """Append a call of another function of the task."""
-        self.own_value()
+        self.own_value(node)
         self.join_parts(node)
         self.add(node, f"{self.name(process, word)}(key, value, timestamp, headers)")
         self.facts.forget_value()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
+from kstreamnb.core.codec import copier, decoder, encoder
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
@@ -17,48 +17,47 @@ def add_reading(builder: FunctionBuilder, source: str, serdes: tuple[Serde, Serd
     A dict of JSON is not copied yet: that needs a reader that does not ignore it.
     """
     for name, serde in zip(("key", "value"), serdes, strict=True):
-        builder.add(source, f"{name} = {(_copied if given else _read)(builder, serde, name)}")
+        flat, read = (_copied if given else _read)(builder, serde, name)
+        if not isinstance(serde, JsonSerde):
+            builder.add(source, f"{name} = {read}")
+        elif name == "key":
+            builder.add(source, f"key = key.copy() if {flat} else {read}")
+        else:
+            builder.add(source, f"flat = {flat}")
+            builder.add(source, f"if not flat: value = {read}")
     builder.facts.key_serde = serdes[0] if given else None
     builder.facts.lent = serdes[1] if isinstance(serdes[1], JsonSerde) else None
 
 
-def _flat(serde: Serde, name: str, test: str) -> str:
-    """Return the beginning of an expression for a dict of JSON that passes a test; empty for other serdes."""
-    if not isinstance(serde, JsonSerde):
-        return ""
-    return f"value if (flat := {test}) else " if name == "value" else f"{name}.copy() if {test} else "
-
-
-def _read(builder: FunctionBuilder, serde: Serde, name: str) -> str:
-    """Return an expression for the value of a name that may hold bytes, or a copy."""
-    copied = _flat(serde, name, f"type({name}) is {CopiedValue.__name__}")
+def _read(builder: FunctionBuilder, serde: Serde, name: str) -> tuple[str, str]:
+    """Return a test of a name for a dict that can be copied, and an expression for its value if it is another one."""
     read = builder.name(decoder(serde), f"read_{name}")
-    return f"{copied}{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
+    return f"type({name}) is CopiedValue", f"{read}({name}) if type({name}) is SerializedValue else {name}"
 
 
-def write_expression(builder: FunctionBuilder, serde: Serde, name: str, *, in_process: bool) -> str:
+def write_expression(builder: FunctionBuilder, sink: str, serde: Serde, name: str, *, in_process: bool) -> str:
     """Return an expression for a name in the form in which it leaves the task; readers may be ``in_process``."""
     write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
     written, lent = f"{write}({name})", ""
     if in_process and isinstance(serde, JsonSerde):
-        written = f"{CopiedValue.__name__}({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
+        written = f"CopiedValue({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
     if name == "value" and builder.facts.lent == serde and in_process:
-        lent = f"(value if type(value) is {CopiedValue.__name__} else {CopiedValue.__name__}(value)) if flat else "
+        lent = "(value if type(value) is CopiedValue else CopiedValue(value)) if flat else "
     elif name == "value":
-        builder.own_value()
-    written = _unless_kept(builder, serde, name, lent + written)
+        builder.own_value(sink)
+    written = lent + _unless_kept(builder, serde, name, written)
     if name == "value" and builder.facts.wire == serde and not in_process:
-        return f"wire if type(wire) is {SerializedValue.__name__} else {written}"
+        return f"wire if type(wire) is SerializedValue else {written}"
     return written
 
 
-def _copied(builder: FunctionBuilder, serde: Serde, name: str) -> str:
-    """Return an expression for the value of a name after a round trip through a topic."""
+def _copied(builder: FunctionBuilder, serde: Serde, name: str) -> tuple[str, str]:
+    """Return the same for a name whose value makes a round trip through a topic."""
     write, read, is_json = encoder(serde), decoder(serde), isinstance(serde, JsonSerde)
     copy = builder.name(serde.is_flat if is_json else serde.copy_value, f"{'flat' if is_json else 'copy'}_{name}")
-    copied = _flat(serde, name, f"{copy}({name})") or f"{copy}({name}) or "
-    pass_on = builder.name(lambda value: read(write(value)), f"pass_{name}")
-    return _unless_kept(builder, serde, name, f"{copied}{pass_on}({name})")
+    pass_on = f"{builder.name(lambda value: read(write(value)), f'pass_{name}')}({name})"
+    converted = pass_on if is_json else f"{copy}({name}) or {pass_on}"
+    return f"type({name}) is dict and {copy}({name})", _unless_kept(builder, serde, name, converted)
 
 
 def _unless_kept(builder: FunctionBuilder, serde: Serde, name: str, convert: str) -> str:

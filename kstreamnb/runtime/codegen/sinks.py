@@ -45,9 +45,9 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = context.plan, context.plan.serdes(sink)
     if sink.partitioner is not None:
-        builder.own_value()
-    key = write_expression(builder, key_serde, "key", in_process=False)
-    value = write_expression(builder, value_serde, "value", in_process=_copies(value_serde, context))
+        builder.own_value(sink.name)
+    key = write_expression(builder, sink.name, key_serde, "key", in_process=False)
+    value = write_expression(builder, sink.name, value_serde, "value", in_process=_copies(value_serde, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
     by_inner = sink.partitioner is by_inner_key

@@ -94,7 +94,7 @@ class TaskCompiler:
         if marks is not None:
             builder.add(source, f"{builder.name(marks.append, 'mark')}(len({builder.name(context.out, 'out')}))")
         if recorder is not None:
-            builder.own_value()
+            builder.own_value(source)
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)

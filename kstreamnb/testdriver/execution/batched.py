@@ -194,7 +194,8 @@ class _BatchedRun:
         tasks, passed = self._tasks, self._pass(arrivals)
         first = {partition: tasks.offsets.get(partition, 0) for partition in arrivals.partitions}
         batch = _LevelBatch({number: tasks.order[index] for number, index in passed.readers.items()}, arrivals, first)
-        marks = passed.marks if self._has_to_mark(level) else None
+        others, written = self._written(level)
+        marks = passed.marks if self._has_to_mark(level, others, written) else None
         try:
             _process(batch, tasks.rows, marks)
         except (KStreamError, KeyboardInterrupt) as error:  # later levels end what this one did before
@@ -204,26 +205,30 @@ class _BatchedRun:
                 marks.append(len(tasks.rows))
             for partition, taken in batch.counts.items():
                 tasks.offsets[partition] = first[partition] + taken
-            self._route(passed, tasks.take_rows())
+            self._route(passed, tasks.take_rows(), written)
             for index in sorted(set(passed.readers.values())):
                 tasks.log_changes(tasks.order[index])
 
-    def _has_to_mark(self, level: int) -> bool:
-        """Return whether it matters which record caused a row of a level: it is read, sorted or converted."""
-        written: list[set[str | None]] = [set(), set()]
+    def _written(self, level: int) -> tuple[set[str | None], set[str | None]]:
+        """Return topics that other levels and this one write; None stands for one that a record or handler names."""
+        config, others, written = self._router.config, set[str | None](), set[str | None]()
         for own, topics in zip(self._levels, self._router.written, strict=True):
-            written[own == level].update(topics)
-        converts = any(topic is None or self._router.writer_serdes(topic) is None for topic in written[True])
-        config = self._router.config
+            (written if own == level else others).update(topics)
         handlers = config.deserialization_handler, config.processing_handler, config.production_handler
-        letters = config.dead_letter_topic is not None or any(map(callable, handlers))
-        return level + 1 < self._depths or converts or letters or not written[0].isdisjoint(written[1])
+        if config.dead_letter_topic is not None or any(map(callable, handlers)):
+            written.add(None)
+        return others, written
 
-    def _route(self, passed: _Pass, rows: list[OutputRow]) -> None:
+    def _has_to_mark(self, level: int, others: set[str | None], written: set[str | None]) -> bool:
+        """Return whether it matters which record caused a row of a level: it is read, sorted or converted."""
+        converts = any(topic is None or self._router.writer_serdes(topic) is None for topic in written)
+        return level + 1 < self._depths or converts or not others.isdisjoint(written)
+
+    def _route(self, passed: _Pass, rows: list[OutputRow], written: set[str | None]) -> None:
         """Keep what a level wrote for the logs of its topics, and feed it to the levels that read it."""
         causes = passed.causes if passed.marks else ()
         fed: dict[int, list[str]] = {}
-        topics = dict.fromkeys(map(itemgetter(0), rows))
+        topics = dict.fromkeys(map(itemgetter(0), rows[:1] if len(written) == 1 and None not in written else rows))
         for topic in topics:
             route = self._router.route(topic)
             for level in () if route is None else dict.fromkeys(map(self._levels.__getitem__, route.tasks.values())):

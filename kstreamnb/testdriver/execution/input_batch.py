@@ -72,9 +72,10 @@ class InputBatch:
         return len(self.records) or len(self._serialized or ())
 
     def __getitem__(self, at: slice) -> InputBatch:
-        records, serialized = self.records[at], self._serialized and self._serialized[at]
+        records, numbers, serialized = self.records[at], self.numbers, self._serialized and self._serialized[at]
         topics = self.topics if len(self.topics) == 1 else dict.fromkeys(map(itemgetter(0), serialized or records))
-        return InputBatch(topics, records, self.partitions, self.numbers[at], serialized)
+        numbers = numbers.of(records) if type(numbers) is NumbersByKey else numbers[at]
+        return InputBatch(topics, records, self.partitions, numbers, serialized)
 
     def input_records(self, router: Router) -> list[InputRecord]:
         """Return the serialized records."""
@@ -164,9 +165,11 @@ class NumbersByKey(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(self._numbers)
 
+    def of(self, records: Sequence[TopicRecord]) -> NumbersByKey:
+        """Return the indexes of some of the records."""
+        return NumbersByKey(records, self.known, self.find)
+
     def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return NumbersByKey(self._records[at], self.known, self.find)
         number = self._numbers[at]
         if at in self._errors:
             raise self._errors[at]
