@@ -19,9 +19,9 @@ class Block:
     Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
     on the record (``return`` in a function, ``continue`` in a loop), ``{position}`` by topic, partition and offset of
     the record, every other word by a name for the object that ``objects`` holds under it. ``{copied}`` is a copy of the
-    value for a store, if the source has checked the value and no line has read it since, else None; ``{counted}`` is
-    True if the value is known to be a count, else False. Nothing else may happen in the operator's closure than these
-    lines and one forward to all children, or none if ``ends``.
+    value for a store, if the source has checked the value and no line has read it since, else the value; ``{counted}``
+    is True if the value is known to be a count, else False. Nothing else may happen in the operator's closure than
+    these lines and one forward to all children, or none if ``ends``.
 
     Attributes:
         lines: statements, indented by one space a level.
@@ -70,5 +70,5 @@ class Block:
         names = {word: name_of(word) for word in self.objects}
         lines = self.lines if old is None else str(self.of_parts)
         words = {"skip": skip, "old": old, "position": position or f"{names.get('metadata')}()"}
-        facts = {"copied": None, "counted": False, **facts}
+        facts = {"copied": "value", "counted": False, **facts}
         return list(filter(None, lines.format(**words, **names, **facts).split("\n")))

@@ -50,12 +50,13 @@ class JoinWindow(BlockOperator):
         return OperatorTraits("replace", self.store)
 
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
-        """Return lines that put what the value is after the join: a joiner may have changed it."""
+        """Return lines that put what the value is after the join, which returns it if a joiner may have changed it."""
         lines = """\
 row = {copied}
-{join}(key, value, timestamp, headers)
-if key is not None: {put}(key, row if row is not None and row == value else value, timestamp)"""
-        return Block(lines, objects={"join": forward, "put": context.store(self.store).put}, ends=True)
+value = {join}(key, row, timestamp, headers)
+if key is not None: {put}(key, row if value is None or value is row or value == row else value, timestamp)"""
+        put = context.store(self.store).put
+        return Block(lines, objects={"join": forward, "put": put}, ignores_value=True, ends=True)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class StreamStreamJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
-        fetch, drop, outer = context.store(self.other_store).rows_between, context.drop, self.outer
+        store, drop, outer = context.store(self.other_store), context.drop, self.outer
+        find, own = store.entries_between, store.values.decode
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
@@ -123,33 +125,33 @@ class StreamStreamJoin(Operator):
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
-        def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
+        def join(key: object, value: Any, timestamp: int, headers: Headers) -> Any:
             if timestamp > time[0]:
                 time[0] = timestamp
             if key is None or value is None:
                 if outer and value is not None:
-                    forward(None, combine(None, value, None), timestamp, headers)
+                    forward(None, combine(None, own(value), None), timestamp, headers)
                 else:
-                    drop("null key" if key is None else "null value", key, value, timestamp)
-                return
+                    drop("null key" if key is None else "null value", key, own(value), timestamp)
+                return None
             if timestamp == time[0] and earliest[0] + wait < timestamp:
                 give_expired(headers)
-            since, until = timestamp - back, timestamp + ahead
-            if since < 0 or until < 0:
-                since, until = max(0, since), max(0, until)
-            alone = outer
-            for at, other in fetch(key, since, until):
-                alone = False
+            found = find(key, timestamp - back, timestamp + ahead)
+            alone = not found
+            if alone and not outer:
+                return None
+            value = own(value)
+            for at, row in found:
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
-                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
-            if not alone:
-                return
-            if pending is None or until < time[0]:
-                forward(key, combine(key, value, None), timestamp, headers)
-            else:
-                earliest[0] = timestamp if earliest[0] == _NOT_SEARCHED else min(earliest[0], timestamp)
-                pending.add(timestamp, is_left, key, value)
+                forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
+            if alone:
+                if pending is None or max(0, timestamp + ahead) < time[0]:
+                    forward(key, combine(key, value, None), timestamp, headers)
+                else:
+                    earliest[0] = timestamp if earliest[0] == _NOT_SEARCHED else min(earliest[0], timestamp)
+                    pending.add(timestamp, is_left, key, value)
+            return value
 
         return join
 
@@ -206,28 +208,31 @@ class StreamSelfJoin(Operator):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        fetch, drop = context.store(self.store).rows_between, context.drop
+        store, drop = context.store(self.store), context.drop
+        find, own = store.entries_between, store.values.decode
         combine = combiner(self.joiner, with_key=self.with_key)
         before, after = self.before_ms, self.after_ms
         retention = before + after + self.grace_ms
         time = context.state_var("time", -1)
 
-        def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
+        def join(key: object, value: Any, timestamp: int, headers: Headers) -> Any:
+            value = own(value)
             if key is None or value is None:
                 drop("null key" if key is None else "null value", key, value, timestamp)
-                return
+                return None
             if timestamp > time[0]:
                 time[0] = timestamp
-            for at, other in fetch(key, max(0, timestamp - before), max(0, timestamp + after)):
-                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
+            for at, row in find(key, timestamp - before, timestamp + after):
+                forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
             with_itself = timestamp > time[0] - retention + 1
-            for at, other in fetch(key, max(0, timestamp - after), max(0, timestamp + before)):
+            for at, row in find(key, timestamp - after, timestamp + before):
                 if at > timestamp and with_itself:
                     with_itself = False
                     forward(key, combine(key, value, value), timestamp, headers)
-                forward(key, combine(key, other, value), at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, own(row), value), at if at > timestamp else timestamp, headers)
             if with_itself:
                 forward(key, combine(key, value, value), timestamp, headers)
+            return value
 
         return join
 

@@ -184,7 +184,7 @@ class TableSource(KeepsRows, BlockOperator):
             objects["update"] = bind_update(context, self.store, forward, send_old=self.send_old)
             return Block(lines + f"{{update}}(key, value, {old}, timestamp, headers)", objects=objects, ends=True)
         if store is not None:
-            lines += "{put}(key, None if value is None else (({copied}) or value, timestamp))\n"
+            lines += "{put}(key, None if value is None else ({copied}, timestamp))\n"
             objects["put"] = store.put
         return Block(lines, objects=objects, old=old)
 

@@ -38,6 +38,8 @@ def watch_reads(store: Store, note: Note) -> None:
     for name in ("_rows", "_starts"):
         if hasattr(kind, name):
             setattr(store, name, _noting_rows(getattr(store, name), note))
+    if store.spec.retain_duplicates:
+        _note_entries(store, note)
     entries: dict[str, Callable[[_Buffered], Hashable]] = {
         "release": lambda change: encode(change[0]),
         "entries": lambda entry: (entry[0], int(entry[1]), encode(entry[2])),
@@ -78,6 +80,12 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
         )
 
     return noted
+
+
+def _note_entries(store: Any, note: Note) -> None:
+    """Note each partner of a join when it is consumed."""
+    find, raw_keys = store.entries_between, store.raw_keys_between
+    store.entries_between = lambda *bounds: Rows(_one_by_one(raw_keys(*bounds), find(*bounds), note))
 
 
 def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> Iterator[R]:

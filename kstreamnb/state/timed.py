@@ -29,7 +29,9 @@ TimedKey: TypeAlias = tuple[Hashable, P]
 """A raw key: the wire form of the key, and the position of one of its rows."""
 
 StoreClock: TypeAlias = tuple[int, ...]
-"""Observed stream time (ms), sequence number and, with duplicates, that of the newest row; under the raw key None."""
+"""Observed stream time (ms), 0 and, with duplicates, instead of 0 the number of the last put, then that of the newest
+row; under the raw key None.
+"""
 
 _LEAST_SEGMENT_MS, _LEAST_STEP_MS = 60_000, 1_000
 
@@ -161,9 +163,6 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
         return taken
 
 
-_NO_CLOCK = (-1, 0)
-
-
 class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     """Rows by key and position.
 
@@ -183,7 +182,6 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def __init__(self, spec: StoreSpec, context: StoreContext, *, clamp_ms: int = 1) -> None:
         super().__init__(spec, context)
         self.retention = Retention(spec, clamp_ms=clamp_ms)
-        self._sequence = 0
         self._segments: dict[int, dict[TimedKey[P], None]] = {}
         self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
@@ -255,7 +253,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         assert raw_key is not None
         retention, time = self.retention, self._time(raw_key[1])
         if time > retention.observed_ms:
-            self._advance(time, self._sequence)
+            self._advance((time, 0))
         if time >= retention.accepted_from:
             super().write(raw_key, row)
         else:
@@ -266,10 +264,9 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
 
-    def _advance(self, observed_ms: int, sequence: int) -> None:
-        """Advance observed time and sequence; drop the segments that are now too old."""
-        retention, self._sequence = self.retention, sequence
-        clock = self._clock(observed_ms)
+    def _advance(self, clock: StoreClock) -> None:
+        """Replace the clock; drop the rows that are now too old."""
+        retention, observed_ms = self.retention, clock[0]
         if self._journal is not None:
             self._note(None, self.raw.get(None), clock)
         self.raw[None] = clock
@@ -283,13 +280,6 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             deque(rows, maxlen=0)
         else:
             self._journal.extend(zip(expired, rows, repeat(None)))
-
-    def _clock(self, observed_ms: int) -> StoreClock:
-        return observed_ms, self._sequence
-
-    def _set_clock(self, clock: StoreClock) -> None:
-        observed_ms, self._sequence = clock
-        self.retention.observe(observed_ms)
 
     def _take_expired(self) -> list[TimedKey[P]]:
         """Take the rows that are too old out of the indexes, and return their raw keys."""
@@ -311,7 +301,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Change one row silently; None deletes."""
         raw = self.raw
         if raw_key is None:
-            self._set_clock(row or _NO_CLOCK)
+            self.retention.observe(NO_TIME if row is None else row[0])
             if row is None:
                 raw.pop(None, None)
             else:
@@ -372,12 +362,13 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         raw_key = self._key_from(key)
         time = self._time(raw_key[1])
-        self._observe_silently(time)
+        if time > self.retention.observed_ms:
+            self._observe_silently((time, 0))
         if time >= self.retention.accepted_from:
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
 
-    def _observe_silently(self, time: int) -> None:
-        expires = time >= self.retention.next_expiry
-        self.apply(None, self._clock(max(time, self.retention.observed_ms)))
+    def _observe_silently(self, clock: StoreClock) -> None:
+        expires = clock[0] >= self.retention.next_expiry
+        self.apply(None, clock)
         if expires:
             deque(map(self.raw.pop, self._take_expired()), maxlen=0)

@@ -104,9 +104,6 @@ class WindowRows(TimedRows[int]):
     ) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
-        index = self._positions
-        if index and ((known := index.get(raw_key)) is None or known[-1] < from_ << self._bits):
-            return ()  # the usual case in a join: no partner has come yet
         positions = self._of_key(raw_key, from_, to)
         return self._starts(raw_key, positions[::-1] if newest_first else positions)
 
@@ -198,7 +195,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
                 self.write(raw_key, row)
                 return
             if end > retention.observed_ms:
-                advance(end, 0)
+                advance((end, 0))
             old = raw.get(raw_key)
             if old is None:
                 insert(raw_key, row)
@@ -222,7 +219,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         self._check_session(start, end)
         raw_key = self.keys.encode(key), (end, start)
         if end > self.retention.observed_ms and self.spec.persistent:
-            self._advance(end, 0)
+            self._advance((end, 0))
         old = self.raw.pop(raw_key, None)
         if old is not None:
             self._forget(raw_key)

@@ -100,7 +100,7 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        copied = None if self.facts.lent is None else "CopiedValue(value) if flat else None"
+        copied = "CopiedValue(value) if flat else " * (self.facts.lent is not None) + "value"
         facts = {"copied": copied, "counted": self.facts.value_is_count}
         if not block.ignores_value:
             self.own_value(node)
