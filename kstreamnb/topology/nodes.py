@@ -220,10 +220,9 @@ class NodeGraph:
         Args:
             name: name of a node.
         """
-        node = self.nodes[name]
-        if not isinstance(node, Source):
-            return node.parents
-        return tuple(sink.name for sink in self.sinks() if sink.topic in node.topics)
+        read = [topic for source in self.sources() if source.name == name for topic in source.topics]
+        sinks = tuple(sink.name for sink in self.sinks() if sink.topic in read)
+        return sinks or tuple(parent for node in self.nodes.values() if node.name == name for parent in node.parents)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
         """Return sub-topologies with Kafka's ids, those of global stores included."""

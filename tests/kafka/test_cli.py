@@ -123,6 +123,7 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
         f"builder.stream({orders!r}).to({topic(1, '-out')!r})\ntopology = builder.build()\n"
     )
     command = ["deploy", "--servers", servers, "shop:topology", "--checkpoint", str(tmp_path / "checkpoint")]
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the suite may run with nohup, which has it ignored
     with subprocess.Popen(
         [sys.executable, "-m", "kstreamnb.cli", *command],
         cwd=tmp_path,
@@ -137,6 +138,7 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
+            signal.signal(signal.SIGHUP, before)
     assert 0 == process.returncode, errors
     started, stopped = errors.splitlines()
     assert re.fullmatch(rf"{TIME} {name}: started \(checkpoint .*/checkpoint, batch -1\)", started)

@@ -280,7 +280,7 @@ def test_a_deployment_has_the_batch_limit_of_the_api():
 def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch, sent, code):
     """Service managers expect 0 after SIGTERM, shells 130 after an interrupt; there is no word of an abort."""
     monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(sent))
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGTERM, signal.SIGHUP)}
     try:
         result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
     finally:
