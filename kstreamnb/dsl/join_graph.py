@@ -200,12 +200,11 @@ def emit_join_tables(
     if how == "outer":
         send_old(graph, right.node)
     views = (look_up(graph, left.node), look_up(graph, right.node))
-    this_name = graph.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
-    other_name = graph.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
     key_serde = options.key_serde or left.key_serde
     sides = []
-    for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
-        operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(graph, flow.node))
+    for word, flow, view in (("this", left, views[1]), ("other", right, views[0])):
+        side = graph.name_or_new(name, f"KTABLE-JOIN{word.upper()}-", f"-join-{word}")
+        operator = TableTableJoin(word == "this", how, view, joiner, versioned=is_versioned(graph, flow.node))
         sides.append((side, flow.node, operator, view.stores))
     node = TableJoin(
         name=merge,
@@ -282,10 +281,8 @@ def _through(
 def _answers(graph: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, sent: Repartition) -> list[int]:
     """Add the right table's side: it stores subscriptions and answers them, at once and at every change."""
     store = graph.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
-    value_serde, extra = fk.SubscriptionSerde(left.key_serde), {"type": "subscriptions"}
-    persistent = graph.persistent
-    spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, persistent=persistent, extra=extra)
-    spec = replace(spec, headers="logged")
+    kept, extra = (Serdes.bytes(), fk.SubscriptionSerde(left.key_serde)), {"type": "subscriptions"}
+    spec = StoreSpec(store, "timestamped_key_value", *kept, persistent=graph.persistent, headers="logged", extra=extra)
     graph.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")

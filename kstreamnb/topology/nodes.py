@@ -56,9 +56,7 @@ class Source(NamesSerdes):
         Args:
             topic: the name of a topic.
         """
-        if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
-        return topic in self.topics
+        return topic in self.topics if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class ProcessorNode:
     @property
     def row_use(self) -> RowUse:
         """How results follow from rows: "none" if the node can reach no store."""
-        traits = self.operator.traits
-        return traits.row_use if self.stores or traits.reads_global else "none"
+        return self.traits.row_use if self.stores or self.traits.reads_global else "none"
 
 
 @dataclass(frozen=True)
