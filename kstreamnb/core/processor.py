@@ -79,8 +79,10 @@ class ProcessorContext(Suggesting, Generic[KOut, VOut]):
         Raises: ProcessingError if the value is not a `Record`, or the child does not exist.
         """
         if not isinstance(record, Record):
-            fact = f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record'
-            raise ProcessingError(fact, hint="forward record.with_value(…), or Record(key, value, timestamp)")
+            raise ProcessingError(
+                f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
+                hint="forward record.with_value(…), or Record(key, value, timestamp)",
+            )
         forward = self._forwards.get(child)
         if forward is None:
             forward = self._forwards[child] = self._context.forward_to(child)

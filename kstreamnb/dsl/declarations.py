@@ -251,8 +251,7 @@ class DeclarationLog:
             raise TopologyError(fact, detail=detail, hint=first.action, origin=origin)
 
 
-@dataclass(frozen=True)
-class BuiltVersion:
+class BuiltVersion(NamedTuple):
     """The declarations of a log at the moment when a topology was built from them."""
 
     log: DeclarationLog

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.serdes import NamesSerdes
@@ -101,8 +101,7 @@ class Sink(NamesSerdes):
 Node: TypeAlias = "Source | ProcessorNode | Sink"
 
 
-@dataclass(frozen=True)
-class InternalTopic:
+class InternalTopic(NamedTuple):
     """A repartition topic: its name without the application's id, and its partitions if the user set them.
 
     With None the number of partitions follows from the topics upstream.
@@ -112,8 +111,7 @@ class InternalTopic:
     partitions: int | None = None
 
 
-@dataclass(frozen=True)
-class Subtopology:
+class Subtopology(NamedTuple):
     """A group of nodes that one task runs for one partition.
 
     ``nodes`` are names in the order in which they were added; ``stores`` are those its processors are connected to.
@@ -152,26 +150,6 @@ def grouped(items: Iterable[_I], key: Callable[[_I], _N]) -> dict[_N, list[_I]]:
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
-    """Group ``nodes`` into sub-topologies by union-find over parents and shared stores."""
-    root = {name: name for name in nodes}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            root[name] = root[root[name]]
-            name = root[name]
-        return name
-
-    user: dict[str, str] = {}
-    for node in nodes.values():
-        for parent in node.parents:
-            root[find(node.name)] = find(parent)
-        for store in node.stores:
-            root[find(node.name)] = find(user.setdefault(store, node.name))
-    groups = grouped(nodes.values(), lambda node: find(node.name))
-    return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))
 
 
 def _subtopology(number: int, members: Collection[Node]) -> Subtopology:
@@ -223,5 +201,20 @@ class NodeGraph:
         return tuple(sink.name for sink in self.sinks() if sink.topic in node.topics)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Return sub-topologies with Kafka's ids, those of global stores included."""
-        return group_nodes(self.nodes)
+        """Return sub-topologies with Kafka's ids, by union-find over parents and shared stores."""
+        root = {name: name for name in self.nodes}
+
+        def find(name: str) -> str:
+            while root[name] != name:
+                root[name] = root[root[name]]
+                name = root[name]
+            return name
+
+        user: dict[str, str] = {}
+        for node in self.nodes.values():
+            for parent in node.parents:
+                root[find(node.name)] = find(parent)
+            for store in node.stores:
+                root[find(node.name)] = find(user.setdefault(store, node.name))
+        groups = grouped(self.nodes.values(), lambda node: find(node.name))
+        return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))

@@ -7,7 +7,6 @@ count among the sources of the sub-topologies that write it, and then that of it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from kstreamnb.core.arguments import expect, expect_number
@@ -23,8 +22,7 @@ _MOST = 1_000_000
 """Partitions of a topic; a cluster has at most about as many of all its topics."""
 
 
-@dataclass(frozen=True)
-class PlannedTask:
+class PlannedTask(NamedTuple):
     """One task: a sub-topology and a partition, with the partitions that it reads and the stores that it keeps."""
 
     subtopology: int
