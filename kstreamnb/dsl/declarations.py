@@ -59,7 +59,6 @@ class Identities:
 
     def opened(self, log: DeclarationLog) -> None:
         """Take note of a new log."""
-        return
 
     def identity(self, log: DeclarationLog, word: str) -> Identity | None:
         """Return the identity of the next declaration; None for one without counterparts in other runs."""
@@ -67,7 +66,6 @@ class Identities:
 
     def settle(self, log: DeclarationLog) -> None:
         """Say which declarations succeed others; called before declarations are read."""
-        return
 
     def outdated(self, log: DeclarationLog) -> Mapping[Declaration, StaleReason]:
         """Return declarations made with something that was edited since, each with the reason."""

@@ -155,10 +155,9 @@ def emit_join_table(
     name = graph.name_or_new(options.name, "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-")
     view = look_up(graph, table.node)
     key_serde = options.key_serde or this.key_serde
-    grace_ms: int | None = None
+    grace_ms = None if options.grace is None else duration_ms(options.grace, "grace")
     own: tuple[StoreSpec, ...] = ()
-    if options.grace is not None:
-        grace_ms = duration_ms(options.grace, "grace")
+    if grace_ms is not None:
         check_history(graph, table.node, grace_ms)
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
         value_serde = options.value_serde or this.value_serde
@@ -239,8 +238,8 @@ def emit_join_foreign(
     topic = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
     send_name = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
     sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(graph, left.node))
-    rows = _rows(look_up(graph, left.node))
-    send = graph.step(send_name, fk.SubscriptionSend(*sent, rows), left.node)
+    view = look_up(graph, left.node)
+    send = graph.step(send_name, fk.SubscriptionSend(*sent, _rows(view)), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     other = options.other_partitioner
     chosen = fk.SubscriptionPartitioner(other) if other else partitioner_of(right.key_serde)
@@ -252,7 +251,6 @@ def emit_join_foreign(
     home = fk.ResponsePartitioner(options.partitioner)
     answered = _through(graph, name, "-subscription-response", topic, answers, home, to_left)
     sources = graph.co_partition((*left.sources, answered.name))
-    view = look_up(graph, left.node)
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
     operator = SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
     resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
