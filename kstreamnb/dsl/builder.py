@@ -113,8 +113,8 @@ class StreamsBuilder(Suggesting):
         pattern = topic.pattern if isinstance(topic, Pattern) else None
         topics = () if isinstance(topic, Pattern) else _topics(topic)
         options = combined(Consumed, consumed, **keywords)
-        arguments: dict[str, object] = {"topics": topics, "pattern": pattern, "options": options}
-        return KStream(self.declaration_log, self.declaration_log.declare("stream", _stream, (), arguments))
+        source = self.declaration_log.declare("stream", _stream, topics=topics, pattern=pattern, options=options)
+        return KStream(self.declaration_log, source)
 
     @spelled_out(Consumed, Materialized)
     def table(
@@ -143,8 +143,8 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#table`; differences: none.
         """
         reading, table = _table_options(topic, consumed, options, keywords)
-        arguments: dict[str, object] = {"topic": topic, "options": reading, "table": table}
-        return KTable(self.declaration_log, self.declaration_log.declare("table", _table, (), arguments))
+        source = self.declaration_log.declare("table", _table, topic=topic, options=reading, table=table)
+        return KTable(self.declaration_log, source)
 
     @spelled_out(Consumed, Materialized)
     def global_table(
@@ -182,9 +182,8 @@ class StreamsBuilder(Suggesting):
             fact, hint = f'the store of global table "{topic}" needs a name', 'add store="…", or omit the Materialized'
             java = "Global stores must pass in suppliers with exactly one store but got 0"
             raise ConfigError(fact, hint=hint, java=java)
-        arguments: dict[str, object] = {"topic": topic, "options": reading, "table": table}
-        declaration = self.declaration_log.declare("global_table", _global_table, (), arguments)
-        return GlobalKTable(self.declaration_log, declaration)
+        source = self.declaration_log.declare("global_table", _global_table, topic=topic, options=reading, table=table)
+        return GlobalKTable(self.declaration_log, source)
 
     def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
         """Add a store that processors use by name.
@@ -211,7 +210,7 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
         """
         check_store(store)
-        self.declaration_log.declare("add_state_store", _add_state_store, (), {"store": store})
+        self.declaration_log.declare("add_state_store", _add_state_store, store=store)
         return self
 
     @spelled_out(Consumed)
@@ -253,8 +252,8 @@ class StreamsBuilder(Suggesting):
         check_topic_name(topic)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
-        arguments: dict[str, object] = {"store": store, "topic": topic, "supplier": supplier, "options": options}
-        self.declaration_log.declare("add_global_store", _add_global_store, (), arguments)
+        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": options}
+        self.declaration_log.declare("add_global_store", _add_global_store, **arguments)
         return self
 
     def declarations(self) -> tuple[Declaration, ...]:

@@ -173,9 +173,7 @@ class DeclarationLog:
             if each not in successors.values():
                 each.parents = tuple(successors.get(parent, parent) for parent in each.parents)
 
-    def declare(
-        self, word: str, emit: Emit, parents: tuple[Declaration, ...], arguments: dict[str, object]
-    ) -> Declaration:
+    def declare(self, word: str, emit: Emit, *parents: Declaration, **arguments: object) -> Declaration:
         """Add a declaration, or change the one of the same identity in place."""
         identity = _identities().identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
@@ -343,7 +341,7 @@ class Handle(Suggesting):
                 detail = f"{self.declaration} and {other.declaration}"
                 raise TopologyError(fact, detail=detail, hint="declare both with the same StreamsBuilder")
         parents = (self.declaration, *(other.declaration for other in others))
-        declaration = self.declaration_log.declare(word, emit, parents, arguments)
+        declaration = self.declaration_log.declare(word, emit, *parents, **arguments)
         return cast("H", _CLASSES[kind](self.declaration_log, declaration))
 
     @property
