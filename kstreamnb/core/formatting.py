@@ -63,12 +63,11 @@ def format_value(value: object) -> str:
     if isinstance(value, (set, frozenset)):
         return f"{{{', '.join(sorted(map(format_value, value)))}}}"
     if type(value) is SerializedValue:
-        text = f"the bytes {value.hex()}"
-    else:
-        try:
-            text = _AS_JSON(value)
-        except (TypeError, ValueError):
-            text = repr(value)
+        return shorten(f"the bytes {value.hex()}")
+    try:
+        text = _AS_JSON(value)
+    except (TypeError, ValueError):
+        text = repr(value)
     return shorten(clean(text))
 
 

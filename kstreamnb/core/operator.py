@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from types import FunctionType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import StreamPartitioner
@@ -138,8 +138,7 @@ class BindContext(Protocol):
         """Return a value serde, completed by the application's defaults; the default for None."""
 
 
-@dataclass(frozen=True)
-class Apart:
+class Apart(NamedTuple):
     """The operators of a join of answers that runs apart from its table.
 
     Attributes:

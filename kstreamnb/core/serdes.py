@@ -457,7 +457,6 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        raise ConfigError(
-            f'no built-in serde is called "{name}"', detail=detail, hint=did_you_mean(word, _NAMED) or OWN
-        )
+        hint = did_you_mean(word, _NAMED) or OWN
+        raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

@@ -260,10 +260,8 @@ class Stores(Suggesting):
         Raises: ConfigError when ``history`` is negative, ``segment_interval`` is not positive or it is to be cached.
         """
         history_ms = _at_least(0, history, "history", "historyRetention cannot be negative")
-        segment_ms = None
-        if segment_interval is not None:
-            text = "segmentInterval cannot be zero or negative"
-            segment_ms = _at_least(1, segment_interval, "segment_interval", text)
+        java = "segmentInterval cannot be zero or negative"
+        segment_ms = None if segment_interval is None else _at_least(1, segment_interval, "segment_interval", java)
         cached = options.pop("cached", False)
         spec = _spec(name, "versioned", options, history_ms=history_ms, segment_ms=segment_ms)
         return spec.with_caching_enabled() if cached else spec

@@ -37,8 +37,7 @@ class Condition(NamedTuple):
     child: str | None = None
 
 
-@dataclass(frozen=True)
-class JoinTraits:
+class JoinTraits(NamedTuple):
     """How an operator finds the partner of a record.
 
     Attributes:
@@ -60,8 +59,7 @@ class JoinTraits:
     key_selector: KeyValueMapper | None = None
 
 
-@dataclass(frozen=True)
-class BufferTraits:
+class BufferTraits(NamedTuple):
     """Where an operator holds records back, and until which stream time.
 
     Attributes:

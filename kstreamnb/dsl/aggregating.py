@@ -112,8 +112,7 @@ class Aggregating(Folding[K, V, RK], Generic[K, V, RK]):
         Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
         """
         fold = FoldSpec(taking(initializer), taking(aggregator, *FOLD))
-        table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold, fold=fold, table=table)
+        return self.declare("table", "aggregate", emit_fold, fold=fold, table=materialization(options, keywords))
 
 
 class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
@@ -152,8 +151,7 @@ class SessionAggregating(Folding[K, V, Windowed[K]], Generic[K, V]):
         Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
         """
         fold = FoldSpec(taking(initializer), taking(aggregator, *FOLD), taking(merger, *MERGE))
-        table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold, fold=fold, table=table)
+        return self.declare("table", "aggregate", emit_fold, fold=fold, table=materialization(options, keywords))
 
 
 class CogroupAggregating(Handle, Generic[A, RK]):
@@ -277,8 +275,7 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
         Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
         """
         fold = FoldSpec(None, taking(adder, *REDUCE), taking(subtractor, *REDUCE))
-        table = materialization(options, keywords)
-        return self.declare("table", "reduce", emit_fold_table, fold=fold, table=table)
+        return self.declare("table", "reduce", emit_fold_table, fold=fold, table=materialization(options, keywords))
 
     @spelled_out(Materialized)
     def aggregate(
@@ -312,5 +309,4 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
         Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
         """
         fold = FoldSpec(taking(initializer), taking(adder, *FOLD), taking(subtractor, *FOLD))
-        table = materialization(options, keywords)
-        return self.declare("table", "aggregate", emit_fold_table, fold=fold, table=table)
+        return self.declare("table", "aggregate", emit_fold_table, fold=fold, table=materialization(options, keywords))

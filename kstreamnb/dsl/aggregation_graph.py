@@ -94,8 +94,7 @@ def emit_fold(graph: GraphBuilder, grouped: GroupFlow, table: Materialization, f
     java, value_serde = fold.kind(grouped)
     store_name = table.new_store(graph, f"KSTREAM-{java}-")
     name = graph.name_or_new(table.name, f"KSTREAM-{java}-")
-    serdes: SerdeFields = {"key_serde": grouped.key_serde, "value_serde": value_serde}
-    store = aggregate_store(graph, table, store_name, grouped, **serdes)
+    store = aggregate_store(graph, table, store_name, grouped, key_serde=grouped.key_serde, value_serde=value_serde)
     parent, sources = grouped.node, grouped.sources
     if grouped.rekeyed:
         repartition = _repartition(graph, grouped, grouped, store_name)
@@ -171,8 +170,7 @@ def emit_aggregate_all(
         folded.append(graph.add(replace(node, store=None, versioned=versioned, **stored), parents[index]))
     ids = tuple(node.id for node in folded)
     merge_name = graph.name_or_new(table.name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
-    merge = Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids)
-    merge = graph.add(merge, *ids)
+    merge = graph.add(Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids), *ids)
     return _table(merge, store, (merge.name,), grouped, table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from re import Pattern
-from typing import Any, Never, TypedDict, Unpack, cast
+from typing import Any, Never, Unpack, cast
 
 from kstreamnb import hints
 from kstreamnb.charts import BeforeAfter
@@ -113,8 +113,8 @@ class StreamsBuilder(Suggesting):
         pattern = topic.pattern if isinstance(topic, Pattern) else None
         topics = () if isinstance(topic, Pattern) else _topics(topic)
         options = combined(Consumed, consumed, **keywords)
-        arguments: dict[str, object] = {"topics": topics, "pattern": pattern, "options": options}
-        return KStream(self.declaration_log, self.declaration_log.declare("stream", _stream, (), arguments))
+        source = self.declaration_log.declare("stream", _stream, topics=topics, pattern=pattern, options=options)
+        return KStream(self.declaration_log, source)
 
     @spelled_out(Consumed, Materialized)
     def table(
@@ -142,8 +142,9 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#table`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, options, keywords)
-        return KTable(self.declaration_log, self.declaration_log.declare("table", _table, (), {**arguments}))
+        reading, table = _table_options(topic, consumed, options, keywords)
+        source = self.declaration_log.declare("table", _table, topic=topic, options=reading, table=table)
+        return KTable(self.declaration_log, source)
 
     @spelled_out(Consumed, Materialized)
     def global_table(
@@ -175,14 +176,14 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, options, keywords)
+        reading, table = _table_options(topic, consumed, options, keywords)
         given = isinstance(consumed, Materialized) or options or keywords.get("materialized")
-        if given and arguments["table"].store_name is None:
+        if given and table.store_name is None:
             fact, hint = f'the store of global table "{topic}" needs a name', 'add store="…", or omit the Materialized'
             java = "Global stores must pass in suppliers with exactly one store but got 0"
             raise ConfigError(fact, hint=hint, java=java)
-        declaration = self.declaration_log.declare("global_table", _global_table, (), {**arguments})
-        return GlobalKTable(self.declaration_log, declaration)
+        source = self.declaration_log.declare("global_table", _global_table, topic=topic, options=reading, table=table)
+        return GlobalKTable(self.declaration_log, source)
 
     def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
         """Add a store that processors use by name.
@@ -209,7 +210,7 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
         """
         check_store(store)
-        self.declaration_log.declare("add_state_store", _add_state_store, (), {"store": store})
+        self.declaration_log.declare("add_state_store", _add_state_store, store=store)
         return self
 
     @spelled_out(Consumed)
@@ -251,8 +252,8 @@ class StreamsBuilder(Suggesting):
         check_topic_name(topic)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
-        arguments: dict[str, object] = {"store": store, "topic": topic, "supplier": supplier, "options": options}
-        self.declaration_log.declare("add_global_store", _add_global_store, (), arguments)
+        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": options}
+        self.declaration_log.declare("add_global_store", _add_global_store, **arguments)
         return self
 
     def declarations(self) -> tuple[Declaration, ...]:
@@ -346,14 +347,6 @@ class SourceFields(SerdeFields):
     timestamp_extractor: TimestampExtractor | None
 
 
-class TableArguments(TypedDict):
-    """Arguments of the declaration of a table."""
-
-    topic: str
-    options: Consumed
-    table: Materialization
-
-
 def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of topics, each once; raise TopologyError for anything else."""
     if isinstance(topic, Set):
@@ -367,13 +360,13 @@ def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     return topics
 
 
-def _table_arguments(
+def _table_options(
     topic: str,
     consumed: Consumed[K, V] | Materialized | None,
     options: tuple[Materialized, ...],
     keywords: TableSourceKeywords,
-) -> TableArguments:
-    """Return the arguments of a table; the serdes of its topic and of its store are the same."""
+) -> tuple[Consumed, Materialization]:
+    """Return how to read a table's topic, and its store; the serdes of both are the same."""
     check_topic_name(topic)
     if isinstance(consumed, Materialized):
         options, consumed = (consumed, *options), None
@@ -381,7 +374,7 @@ def _table_arguments(
     reading = {name: fields.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
     table = materialization(options, fields)
     serdes = {"key_serde": table.options.key_serde, "value_serde": table.options.value_serde}
-    return {"topic": topic, "options": combined(Consumed, consumed, **reading, **serdes), "table": table}
+    return combined(Consumed, consumed, **reading, **serdes), table
 
 
 def _source_fields(options: Consumed) -> SourceFields:

@@ -59,7 +59,6 @@ class Identities:
 
     def opened(self, log: DeclarationLog) -> None:
         """Take note of a new log."""
-        return
 
     def identity(self, log: DeclarationLog, word: str) -> Identity | None:
         """Return the identity of the next declaration; None for one without counterparts in other runs."""
@@ -67,7 +66,6 @@ class Identities:
 
     def settle(self, log: DeclarationLog) -> None:
         """Say which declarations succeed others; called before declarations are read."""
-        return
 
     def outdated(self, log: DeclarationLog) -> Mapping[Declaration, StaleReason]:
         """Return declarations made with something that was edited since, each with the reason."""
@@ -175,9 +173,7 @@ class DeclarationLog:
             if each not in successors.values():
                 each.parents = tuple(successors.get(parent, parent) for parent in each.parents)
 
-    def declare(
-        self, word: str, emit: Emit, parents: tuple[Declaration, ...], arguments: dict[str, object]
-    ) -> Declaration:
+    def declare(self, word: str, emit: Emit, *parents: Declaration, **arguments: object) -> Declaration:
         """Add a declaration, or change the one of the same identity in place."""
         identity = _identities().identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
@@ -251,8 +247,7 @@ class DeclarationLog:
             raise TopologyError(fact, detail=detail, hint=first.action, origin=origin)
 
 
-@dataclass(frozen=True)
-class BuiltVersion:
+class BuiltVersion(NamedTuple):
     """The declarations of a log at the moment when a topology was built from them."""
 
     log: DeclarationLog
@@ -346,7 +341,7 @@ class Handle(Suggesting):
                 detail = f"{self.declaration} and {other.declaration}"
                 raise TopologyError(fact, detail=detail, hint="declare both with the same StreamsBuilder")
         parents = (self.declaration, *(other.declaration for other in others))
-        declaration = self.declaration_log.declare(word, emit, parents, arguments)
+        declaration = self.declaration_log.declare(word, emit, *parents, **arguments)
         return cast("H", _CLASSES[kind](self.declaration_log, declaration))
 
     @property

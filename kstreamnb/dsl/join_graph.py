@@ -155,10 +155,9 @@ def emit_join_table(
     name = graph.name_or_new(options.name, "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-")
     view = look_up(graph, table.node)
     key_serde = options.key_serde or this.key_serde
-    grace_ms: int | None = None
+    grace_ms = None if options.grace is None else duration_ms(options.grace, "grace")
     own: tuple[StoreSpec, ...] = ()
-    if options.grace is not None:
-        grace_ms = duration_ms(options.grace, "grace")
+    if grace_ms is not None:
         check_history(graph, table.node, grace_ms)
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
         value_serde = options.value_serde or this.value_serde
@@ -200,12 +199,11 @@ def emit_join_tables(
     if how == "outer":
         send_old(graph, right.node)
     views = (look_up(graph, left.node), look_up(graph, right.node))
-    this_name = graph.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
-    other_name = graph.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
     key_serde = options.key_serde or left.key_serde
     sides = []
-    for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
-        operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(graph, flow.node))
+    for word, flow, view in (("this", left, views[1]), ("other", right, views[0])):
+        side = graph.name_or_new(name, f"KTABLE-JOIN{word.upper()}-", f"-join-{word}")
+        operator = TableTableJoin(word == "this", how, view, joiner, versioned=is_versioned(graph, flow.node))
         sides.append((side, flow.node, operator, view.stores))
     node = TableJoin(
         name=merge,
@@ -240,8 +238,8 @@ def emit_join_foreign(
     topic = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
     send_name = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
     sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(graph, left.node))
-    rows = _rows(look_up(graph, left.node))
-    send = graph.step(send_name, fk.SubscriptionSend(*sent, rows), left.node)
+    view = look_up(graph, left.node)
+    send = graph.step(send_name, fk.SubscriptionSend(*sent, _rows(view)), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     other = options.other_partitioner
     chosen = fk.SubscriptionPartitioner(other) if other else partitioner_of(right.key_serde)
@@ -253,7 +251,6 @@ def emit_join_foreign(
     home = fk.ResponsePartitioner(options.partitioner)
     answered = _through(graph, name, "-subscription-response", topic, answers, home, to_left)
     sources = graph.co_partition((*left.sources, answered.name))
-    view = look_up(graph, left.node)
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
     operator = SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
     resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
@@ -282,10 +279,8 @@ def _through(
 def _answers(graph: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, sent: Repartition) -> list[int]:
     """Add the right table's side: it stores subscriptions and answers them, at once and at every change."""
     store = graph.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
-    value_serde, extra = fk.SubscriptionSerde(left.key_serde), {"type": "subscriptions"}
-    persistent = graph.persistent
-    spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, persistent=persistent, extra=extra)
-    spec = replace(spec, headers="logged")
+    kept, extra = (Serdes.bytes(), fk.SubscriptionSerde(left.key_serde)), {"type": "subscriptions"}
+    spec = StoreSpec(store, "timestamped_key_value", *kept, persistent=graph.persistent, headers="logged", extra=extra)
     graph.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")

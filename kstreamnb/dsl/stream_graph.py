@@ -78,8 +78,7 @@ def emit_to_table(graph: GraphBuilder, source: StreamFlow, table: Materializatio
     store = row_store(graph, table, store_name, key_serde=source.key_serde, value_serde=source.value_serde)
     parent, sources = source.node, source.sources
     if source.rekeyed:
-        node = graph.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
-        node = graph.add(node, parent)
+        node = graph.add(graph.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde), parent)
         if table.name is None:
             graph.note_unnamed("repartition topic", node.topic)
         parent, sources = node.id, (node.name,)

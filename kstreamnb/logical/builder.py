@@ -154,16 +154,13 @@ def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
 def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
     """Ensure that a table forwards old values; without ``force`` only if that needs no new store."""
     node = table_of(draft, id_)
-    if node.lazy:
-        if not force and not node.materialized:
-            return False
-        draft.change(node, materialized=True, send_old=True)
-        return True
-    if not node.send_old:
+    if node.lazy and not force and not node.materialized:
+        return False
+    if not node.lazy and not node.send_old:
         force = force or isinstance(node, TableJoin)
         if not all(send_old(draft, above, force=force) for above in node.computed_from):
             return False
-    draft.change(node, send_old=True)
+    draft.change(node, materialized=node.materialized or node.lazy, send_old=True)
     return True
 
 

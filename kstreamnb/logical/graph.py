@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.nodes import LogicalNode
@@ -90,8 +91,7 @@ class LogicalGraph:
         return set(walk(ids, lambda id_: (*self.by_id[id_].parents, *self.by_id[id_].uses)))
 
 
-@dataclass(frozen=True)
-class Optimization:
+class Optimization(NamedTuple):
     """One application of one rule: names of the affected nodes before and after, and the reason."""
 
     rule: str

@@ -50,13 +50,11 @@ class _Lowering:
     def names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.graph.by_id[id_].name for id_ in ids)
 
-    def processor(self, node: nodes.LogicalNode, name: str, operator: Operator, *parents: str) -> None:
+    def processor(
+        self, node: nodes.LogicalNode, name: str, operator: Operator, *parents: str, stores: tuple[str, ...] = ()
+    ) -> None:
         wrapped = self.wrap(name, operator) if self.wrap else operator
-        self.topology.add_processor(name, wrapped, *parents, dsl=node.word, origin=node.origin)
-
-    def connect(self, name: str, stores: tuple[str, ...]) -> None:
-        if stores:
-            self.topology.connect_processor_and_state_stores(name, *dict.fromkeys(stores))
+        self.topology.add_processor(name, wrapped, *parents, stores=stores, dsl=node.word, origin=node.origin)
 
     @singledispatchmethod
     def lower(self, node: nodes.LogicalNode) -> None:
@@ -100,7 +98,8 @@ class _Lowering:
         self.processor(node, node.name, node.operator, *self.names(node.parents))
         for store in node.own:
             self.topology.add_state_store(store, node.name)
-        self.connect(node.name, node.stores)
+        if node.stores:
+            self.topology.connect_processor_and_state_stores(node.name, *dict.fromkeys(node.stores))
 
     @lower.register
     def _table(self, node: nodes.Table) -> None:
@@ -116,12 +115,10 @@ class _Lowering:
 
     @lower.register
     def _table_join(self, node: nodes.TableJoin) -> None:
-        for name, table, operator, _ in node.sides:
-            self.processor(node, name, operator.changed(send_old=node.send_old), *self.names((table,)))
+        for name, table, operator, stores in node.sides:
+            self.processor(node, name, operator.changed(send_old=node.send_old), *self.names((table,)), stores=stores)
         merge = node.operator.changed(send_old=node.send_old)
         self.processor(node, node.name, merge, *(name for name, *_ in node.sides))
-        for name, _, _, stores in node.sides:
-            self.connect(name, stores)
         if node.store is not None:
             self.topology.add_state_store(node.store, node.name)
 

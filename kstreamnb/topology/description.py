@@ -162,11 +162,7 @@ class _Placed:
 
 
 def _compare(one: _Placed, two: _Placed) -> int:
-    if one is two:
-        return 0
-    if one.size != two.size:
-        return _int(two.size - one.size)
-    return -1 if one.key < two.key else 1
+    return _int(two.size - one.size) or (one.key > two.key) - (one.key < two.key)
 
 
 def _int(number: int) -> int:

@@ -164,13 +164,12 @@ class _Bin:
     def split(self, bit: int) -> list[_Bin]:
         """Split the bucket as the table doubles: the entries without and with ``bit`` in their hash."""
         halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
-        parts = [_Bin(entries) for entries in halves if entries]
+        if not all(halves):
+            return [self]
+        parts = [_Bin(entries) for entries in halves]
         for part in parts:
             if self.tree is not None and len(part.entries) > 6:
-                if len(parts) == 1:
-                    part.tree = self.tree
-                else:
-                    part.grow_tree()
+                part.grow_tree()
         return parts
 
 

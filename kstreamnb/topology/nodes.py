@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.serdes import NamesSerdes
@@ -56,9 +56,7 @@ class Source(NamesSerdes):
         Args:
             topic: the name of a topic.
         """
-        if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
-        return topic in self.topics
+        return topic in self.topics if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class ProcessorNode:
     @property
     def row_use(self) -> RowUse:
         """How results follow from rows: "none" if the node can reach no store."""
-        traits = self.operator.traits
-        return traits.row_use if self.stores or traits.reads_global else "none"
+        return self.traits.row_use if self.stores or self.traits.reads_global else "none"
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,7 @@ class Sink(NamesSerdes):
 Node: TypeAlias = "Source | ProcessorNode | Sink"
 
 
-@dataclass(frozen=True)
-class InternalTopic:
+class InternalTopic(NamedTuple):
     """A repartition topic: its name without the application's id, and its partitions if the user set them.
 
     With None the number of partitions follows from the topics upstream.
@@ -115,8 +111,7 @@ class InternalTopic:
     partitions: int | None = None
 
 
-@dataclass(frozen=True)
-class Subtopology:
+class Subtopology(NamedTuple):
     """A group of nodes that one task runs for one partition.
 
     ``nodes`` are names in the order in which they were added; ``stores`` are those its processors are connected to.
@@ -155,26 +150,6 @@ def grouped(items: Iterable[_I], key: Callable[[_I], _N]) -> dict[_N, list[_I]]:
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
-    """Group ``nodes`` into sub-topologies by union-find over parents and shared stores."""
-    root = {name: name for name in nodes}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            root[name] = root[root[name]]
-            name = root[name]
-        return name
-
-    user: dict[str, str] = {}
-    for node in nodes.values():
-        for parent in node.parents:
-            root[find(node.name)] = find(parent)
-        for store in node.stores:
-            root[find(node.name)] = find(user.setdefault(store, node.name))
-    groups = grouped(nodes.values(), lambda node: find(node.name))
-    return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))
 
 
 def _subtopology(number: int, members: Collection[Node]) -> Subtopology:
@@ -225,5 +200,20 @@ class NodeGraph:
         return sinks or tuple(parent for node in self.nodes.values() if node.name == name for parent in node.parents)
 
     def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Return sub-topologies with Kafka's ids, those of global stores included."""
-        return group_nodes(self.nodes)
+        """Return sub-topologies with Kafka's ids, by union-find over parents and shared stores."""
+        root = {name: name for name in self.nodes}
+
+        def find(name: str) -> str:
+            while root[name] != name:
+                root[name] = root[root[name]]
+                name = root[name]
+            return name
+
+        user: dict[str, str] = {}
+        for node in self.nodes.values():
+            for parent in node.parents:
+                root[find(node.name)] = find(parent)
+            for store in node.stores:
+                root[find(node.name)] = find(user.setdefault(store, node.name))
+        groups = grouped(self.nodes.values(), lambda node: find(node.name))
+        return tuple(_subtopology(number, members) for number, members in enumerate(groups.values()))

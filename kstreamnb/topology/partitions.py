@@ -7,7 +7,6 @@ count among the sources of the sub-topologies that write it, and then that of it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from kstreamnb.core.arguments import expect, expect_number
@@ -23,8 +22,7 @@ _MOST = 1_000_000
 """Partitions of a topic; a cluster has at most about as many of all its topics."""
 
 
-@dataclass(frozen=True)
-class PlannedTask:
+class PlannedTask(NamedTuple):
     """One task: a sub-topology and a partition, with the partitions that it reads and the stores that it keeps."""
 
     subtopology: int
@@ -80,7 +78,7 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
         expect(topic, str, "name of a topic")
         expect_number(count, f'number of partitions of "{topic}"')
         if not 1 <= count <= _MOST:
-            java = _TOO_FEW if count < 1 else None
+            java = "Number of partitions must be at least 1." if count < 1 else None
             raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=java)
     subs = [sub for sub in topology.subtopologies() if not sub.is_global]
     reads = {sub.id: source_topics(topology, sub.nodes, topics) for sub in subs}
@@ -141,9 +139,6 @@ def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedT
             inputs = (TopicPartition(topic, partition) for topic in sorted(read) if partition < counts[topic])
             tasks.append(PlannedTask(sub.id, partition, tuple(inputs), sub.stores))
     return tuple(tasks)
-
-
-_TOO_FEW = "Number of partitions must be at least 1."
 
 
 def _fixed(topology: NodeGraph, topics: Iterable[str]) -> dict[str, int]:

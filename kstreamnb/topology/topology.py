@@ -18,7 +18,6 @@ from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.traits import NO_TRAITS
 from kstreamnb.errors import TopologyError
 from kstreamnb.source_location import SourceLocation, user_origin
 from kstreamnb.suggesting import Suggesting
@@ -354,9 +353,8 @@ class Topology(NodeGraph, Suggesting, Displayed):
         return None if kept else 'nothing is written: end a stream with `.to("topic")`'
 
     def _has_effect(self, node: Node) -> bool:
-        traits = node.traits if isinstance(node, ProcessorNode) else NO_TRAITS
         internal = isinstance(node, Sink) and isinstance(node.topic, str) and node.topic in self.internal_topics
-        return (isinstance(node, Sink) and not internal) or traits.user_code or traits.effect
+        return (isinstance(node, Sink) and not internal) or node.traits.user_code or node.traits.effect
 
     def __getstate__(self) -> dict[str, object]:
         # Workers of Spark and files know no declarations: those hold the notebook's variables.

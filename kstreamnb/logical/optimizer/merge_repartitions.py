@@ -137,9 +137,8 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
         if work.changes_key(node.id):
             repartitions[node.id] = []
         elif isinstance(node, nodes.Repartition) and node.mergeable:
-            nearest = work.find_above(node.id, work.changes_record)
-            changer = work.find_above(node.id, work.changes_key)
-            if changer is not None and nearest == changer:
+            changer = work.find_above(node.id, work.changes_record)
+            if changer is not None and work.changes_key(changer):
                 repartitions[changer].append(node.id)
     return repartitions
 
