@@ -117,7 +117,6 @@ class CachedStore(Store[RawKey, Row]):
         """Write every dirty entry to the store and notify the listener."""
         if self._dirty:
             self._flush_entries([])
-        super().flush()
 
     def _flush_entries(self, first: list[tuple[RawKey, CacheEntry]]) -> None:
         dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=lambda item: item[1].turn)
