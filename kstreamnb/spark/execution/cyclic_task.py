@@ -62,10 +62,10 @@ class CyclicTask:
         """The task that keeps the global stores."""
         return next(iter(self.members.values())).global_state
 
-    @global_state.setter
-    def global_state(self, other: Any) -> None:
+    def connect(self, global_state: Any) -> None:
+        """Bind all members to the global stores of another task."""
         for task in self.members.values():
-            task.global_state = other
+            task.connect(global_state)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""

@@ -199,7 +199,7 @@ def _run_task(
         return []
     if placed.uses_global and task.global_state is not (tables := replica_of(deployment, placed)):
         attributes = attributes_of(task)
-        task.global_state = tables  # binds all nodes again, with new processors
+        task.connect(tables)  # binds all nodes again, with new processors
         give_attributes(task, attributes)
     form = output_format(deployment, placed)
     produced = run_batches(task, arrivals, cached.positions, form) + commit(task, form)
