@@ -96,11 +96,7 @@ class TableJoinMerge(KeepsRows, Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         update = bind_update(context, self.store, forward, send_old=self.send_old)
-
-        def merge(key: object, change: Change, timestamp: int, headers: Headers) -> None:
-            update(key, change[0], change[1], timestamp, headers)
-
-        return merge
+        return lambda key, change, timestamp, headers: update(key, change[0], change[1], timestamp, headers)
 
 
 @dataclass(frozen=True)
