@@ -57,16 +57,6 @@ class CyclicTask:
         """Stores of all members, by task and name."""
         return {f"{id_}/{name}": s for id_, task in self.members.items() for name, s in task.stores.items()}
 
-    @property
-    def global_state(self) -> Any:
-        """The task that keeps the global stores."""
-        return next(iter(self.members.values())).global_state
-
-    def connect(self, global_state: Any) -> None:
-        """Bind all members to the global stores of another task."""
-        for task in self.members.values():
-            task.connect(global_state)
-
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""
         partition = self._loops.partition
