@@ -76,9 +76,8 @@ class CachedStore(Store[RawKey, Row]):
 
     def cached_row(self, raw_key: RawKey) -> CacheEntry | None:
         """Return the entry of a key, which becomes the most recently used one."""
-        entry = self.cached.get(raw_key)
+        entry = self.cached.pop(raw_key, None)
         if entry is not None:
-            del self.cached[raw_key]
             self.cached[raw_key] = entry
         return entry
 

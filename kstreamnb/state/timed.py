@@ -317,8 +317,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
         visible_from = self.retention.visible_from
-        if time < visible_from:
-            time = visible_from
+        time = time if time > visible_from else visible_from
         if self._table is not None:
             return self._table.positions(raw_key, self.keys.to_bytes(raw_key), time)
         if not self._positions:
