@@ -243,8 +243,7 @@ class WindowAggregate(WindowedFold):
                 row = fetch(key, start)
                 old, time = (initializer(), timestamp) if row is None else row
                 new = aggregator(key, value, old)
-                if time < timestamp:
-                    time = timestamp
+                time = time if time > timestamp else timestamp
                 put(key, None if new is None else (new, time), start)
                 if forward is not None:
                     forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)

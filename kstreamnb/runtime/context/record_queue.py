@@ -145,7 +145,8 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
         try:
             timestamp = time_ms(extractor.extract(event, time[0]), "extracted time")
         except Exception as error:
-            java = "Malformed Record" if plan.is_global else None if isinstance(error, KStreamError) else EXTRACTOR_FAILED
+            java = None if isinstance(error, KStreamError) else EXTRACTOR_FAILED
+            java = "Malformed Record" if plan.is_global else java
             fact = f"the timestamp extractor failed: {reason_of(error)}"
             raise _failure(source, plan.task_id, event, fact, error, java=java) from error
         if timestamp < 0:
