@@ -20,7 +20,7 @@ from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
 from kstreamnb.operators.store_protocols import KeyValueStore, RowStore, SessionStore, WindowStore
-from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
+from kstreamnb.operators.tables import NO_ROW, bind_get, bind_update, is_versioned
 
 
 class Fold(NamedTuple):
@@ -197,12 +197,11 @@ class StreamAggregate(Operator):
             if key is None or value is None:
                 drop("null key" if key is None else "null value", key, value, timestamp)
                 return
-            row = get(key)
-            old = None if row is None else row[0]
-            if row is None or old is None:
+            old, row_time = get(key) or NO_ROW
+            if old is None:
                 old = initializer()
-            elif row[1] > timestamp:
-                timestamp = row[1]
+            elif row_time > timestamp:
+                timestamp = row_time
             update(key, aggregator(key, value, old), old, timestamp, headers)
 
         return process
@@ -244,8 +243,7 @@ class WindowAggregate(WindowedFold):
                 row = fetch(key, start)
                 old, time = (initializer(), timestamp) if row is None else row
                 new = aggregator(key, value, old)
-                if time < timestamp:
-                    time = timestamp
+                time = time if time > timestamp else timestamp
                 put(key, None if new is None else (new, time), start)
                 if forward is not None:
                     forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process
 from kstreamnb.core.processor import ProcessorContext, ProcessorSupplier, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
@@ -18,7 +18,7 @@ from kstreamnb.core.traits import NO_TRAITS, Condition, KeyValueMapper, Operator
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.operators.folding import Adder, Initializer, folding
 from kstreamnb.operators.stateless import check_pair
-from kstreamnb.operators.tables import NO_ROW, KeepsRows, bind_get, bind_update
+from kstreamnb.operators.tables import NO_ROW, KeepsRows, ViewOfParent, bind_get, bind_update
 
 Compute: TypeAlias = Callable[[Any, Any], Any]
 """``compute(key, value)``: the new value of a row; None means no row, as an argument and as a result."""
@@ -67,24 +67,13 @@ class DerivedTable(KeepsRows, Operator):
 
 
 @dataclass(frozen=True)
-class DerivedView:
+class DerivedView(ViewOfParent):
     """The rows of another table, each with what an operator makes of its value; a value of None means no row.
 
     Source: Kafka Streams `KTableFilterValueGetter`, `KTableMapValuesValueGetter`, `KTableTransformValuesGetter`.
     """
 
-    parent: TableView
     operator: DerivedTable
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The parent's stores."""
-        return self.parent.stores
-
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
         """Return a function that computes the row from the parent's, now or as of a time."""

@@ -74,8 +74,7 @@ class SubscriptionResolve(Operator):
             data = rows.get(key, NO_ROW)[0] if rows else None
             if type(data) is CopiedValue and type(expected) is RowHash and data is expected.wire:
                 return data.copy(), expected
-            row = get(key)
-            value = None if row is None else row[0]
+            value = (get(key) or NO_ROW)[0]
             if type(data) is not SerializedValue:  # the store keeps the value itself
                 data = None if value is None else value_bytes(value) or b""
             return value, None if data is None else value_hash(data)

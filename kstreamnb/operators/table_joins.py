@@ -63,13 +63,12 @@ class TableTableJoin(Operator):
             if key is None or (versioned and not is_latest):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
                 return
-            row = get(key)
-            other = None if row is None else row[0]
-            if row is None or other is None:
+            other, row_time = get(key) or NO_ROW
+            if other is None:
                 if not keeps_this or (new is None and old is None):
                     return
-            elif row[1] > timestamp:
-                timestamp = row[1]
+            elif row_time > timestamp:
+                timestamp = row_time
             # A row is in the result if its own side has it, or if the other side has it and keeps unmatched rows
             # alone.
             kept_alone = keeps_other and other is not None
@@ -96,11 +95,7 @@ class TableJoinMerge(KeepsRows, Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         update = bind_update(context, self.store, forward, send_old=self.send_old)
-
-        def merge(key: object, change: Change, timestamp: int, headers: Headers) -> None:
-            update(key, change[0], change[1], timestamp, headers)
-
-        return merge
+        return lambda key, change, timestamp, headers: update(key, change[0], change[1], timestamp, headers)
 
 
 @dataclass(frozen=True)

@@ -112,24 +112,35 @@ class MaterializedView:
 
 
 @dataclass(frozen=True)
-class SuppressView:
+class ViewOfParent:
+    """A view that needs the stores of another one, and looks up rows as of a time if that can."""
+
+    parent: TableView
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The parent's stores."""
+        return self.parent.stores
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+
+@dataclass(frozen=True)
+class SuppressView(ViewOfParent):
     """The rows that a suppression has emitted: a buffered row is shown as it was before.
 
     Source: Kafka Streams `KTableSuppressValueGetter`.
     """
 
-    parent: TableView
     store: str
 
     @property
     def stores(self) -> tuple[str, ...]:
         """The buffer and the parent's stores."""
         return tuple(dict.fromkeys((self.store, *self.parent.stores)))
-
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
         """Return a function that reads the value before the buffered change (time unknown: -1), otherwise the parent's

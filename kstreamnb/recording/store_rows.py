@@ -115,7 +115,7 @@ def _pending_joins(store: Any, raw_key: tuple[int, int, Hashable], row: Iterable
     timestamp, side, key = raw_key
     note = f"{'left' if side else 'right'} record that waits for a partner"
     for value in row:
-        yield store.keys.decode(key), store.decode_side(value, bool(side)), timestamp, note
+        yield store.keys.decode(key), store.sides[side].decode(value), timestamp, note
 
 
 _SHOW: dict[str, Callable[..., _ShownRows]] = {

@@ -10,7 +10,7 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.state.codec import LoggedBytes, Origin, context_bytes, context_size, optional_bytes, value_codec
-from kstreamnb.state.store import ChangelogRecord, RawKey, Row, Store, StoreContext
+from kstreamnb.state.store import NO_TIME, ChangelogRecord, RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
 _SAME_AS_PRIOR = -2
@@ -99,9 +99,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         """Change one row and note it; None deletes."""
         if self._changes is not None:
             self._dirty[raw_key] = self.context.timestamp()
-        if self._journal is not None:
-            self._note(raw_key, self.raw.get(raw_key), row)
-        self.apply(raw_key, row)
+        self._update(raw_key, row)
 
     def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""
@@ -157,7 +155,6 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
 
 _SEQUENCE_MASK = (1 << 31) - 1
-_NO_TIME = -1
 
 
 class _TimedStore(Store[RawKey, Row]):
@@ -187,7 +184,7 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         self.grace_ms: int = spec.extra.get("grace_ms", 0)
 
     def _clock(self) -> tuple[int, int]:
-        clock: tuple[int, int] = self.raw.get(None, (_NO_TIME, 0))
+        clock: tuple[int, int] = self.raw.get(None, (NO_TIME, 0))
         return clock
 
     def put(self, time: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None) -> bool:
@@ -254,28 +251,24 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
 
     ``raw`` maps ``(timestamp, 1 for left or 0 for right, wire key)`` to the wire values in order of arrival. The order
     of entries is timestamp, right before left, key bytes. ``spec.extra`` may name ``left_serde`` and ``right_serde``
-    of the values.
+    of the values; ``sides`` has the functions of both, those of the right side first.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         serdes = (spec.extra.get(side) or spec.value_serde for side in ("right_serde", "left_serde"))
-        self._sides = [value_codec(context.value_serde(serde)) for serde in serdes]
+        self.sides = [value_codec(context.value_serde(serde)) for serde in serdes]
 
     def add(self, timestamp: int, is_left: bool, key: object, value: object) -> None:
         """Add a record of a key and time."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
-        self.write(raw_key, (*self.raw.get(raw_key, ()), self._sides[is_left].encode(value)))
+        self.write(raw_key, (*self.raw.get(raw_key, ()), self.sides[is_left].encode(value)))
 
     def discard(self, timestamp: int, is_left: bool, key: object) -> None:
         """Remove the records of a key and time, if any."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         if raw_key in self.raw:
             self.write(raw_key, None)
-
-    def decode_side(self, wire: object, is_left: bool) -> object:
-        """Decode a value of one side."""
-        return self._sides[is_left].decode(wire)
 
     def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
         """Yield timestamp, side, key and values of all entries in order; entries may be discarded meanwhile."""
@@ -284,7 +277,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
             for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
                 values = self.raw.get(raw_key)
                 if values is not None:
-                    decode = self._sides[raw_key[1]].decode
+                    decode = self.sides[raw_key[1]].decode
                     yield timestamp, bool(raw_key[1]), self.keys.decode(raw_key[2]), [decode(value) for value in values]
 
     def count(self) -> int:
@@ -304,7 +297,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
         side, data = raw_key[1], self._key_bytes(raw_key)
         if row is None:
             return data, None
-        items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]
+        items = [bytes([side]) + (self.sides[side].to_bytes(value) or b"") for value in row]
         return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
 
     def _key_from(self, data: bytes) -> PendingKey:
@@ -314,4 +307,4 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
     def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> tuple[object, ...]:
         logged = LoggedBytes(data[1:])
         items = [logged.optional() or b"" for _ in range(logged.number(4))]
-        return tuple(self._sides[item[0]].from_bytes(item[1:]) for item in items)
+        return tuple(self.sides[item[0]].from_bytes(item[1:]) for item in items)

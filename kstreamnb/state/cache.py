@@ -76,9 +76,8 @@ class CachedStore(Store[RawKey, Row]):
 
     def cached_row(self, raw_key: RawKey) -> CacheEntry | None:
         """Return the entry of a key, which becomes the most recently used one."""
-        entry = self.cached.get(raw_key)
+        entry = self.cached.pop(raw_key, None)
         if entry is not None:
-            del self.cached[raw_key]
             self.cached[raw_key] = entry
         return entry
 
@@ -117,7 +116,6 @@ class CachedStore(Store[RawKey, Row]):
         """Write every dirty entry to the store and notify the listener."""
         if self._dirty:
             self._flush_entries([])
-        super().flush()
 
     def _flush_entries(self, first: list[tuple[RawKey, CacheEntry]]) -> None:
         dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=lambda item: item[1].turn)

@@ -118,13 +118,6 @@ class DuplicateRows(WindowRows):
         row = self.raw.get((self.keys.encode(key), at << SEQUENCE_BITS | newest))
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
-    def _sequence_bytes(self, position: int) -> bytes:
-        return (position % _NUMBERS).to_bytes(4)
-
-    def _key_from(self, data: bytes) -> TimedKey[int]:
-        key, start = super()._key_from(data)
-        return key, start << SEQUENCE_BITS | int.from_bytes(data[-4:])
-
     def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         start, number = divmod(self._key_from(key)[1], _NUMBERS)
         clock = self.raw.get(None, _NO_CLOCK)  # of two items in checkpoints of earlier versions
@@ -132,6 +125,6 @@ class DuplicateRows(WindowRows):
         if value is not None or not self.spec.persistent:
             observed_ms = max(observed_ms, start)
         last = max(last, number)  # Kafka's own number restarts at 1 after each restart
-        self._observe_silently((observed_ms, last, newest if value is None else number))
+        self._advance((observed_ms, last, newest if value is None else number), silently=True)
         if value is not None:  # None is put and logged, but deletes nothing
             super()._replay(key, value, timestamp, headers)

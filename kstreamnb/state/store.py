@@ -193,10 +193,7 @@ class Store(Generic[RawKey, Row]):
         if changes is None:
             if journal is None:
                 return None
-            if hasattr(journal, "record"):  # it receives the parts of a change, without a tuple for it
-                return journal.record  # type: ignore[no-any-return]
-            note = journal.append
-            return lambda raw_key, old, row: note((raw_key, old, row))
+            return getattr(journal, "record", self._note)  # it may receive the parts of a change, without a tuple
 
         def record(raw_key: RawKey | None, old: Row | None, row: Row | None) -> None:
             self._note(raw_key, old, row)

@@ -264,11 +264,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
 
-    def _advance(self, clock: StoreClock) -> None:
-        """Replace the clock; drop the rows that are now too old."""
-        retention, observed_ms = self.retention, clock[0]
-        if self._journal is not None:
-            self._note(None, self.raw.get(None), clock)
+    def _advance(self, clock: StoreClock, *, silently: bool = False) -> None:
+        """Replace the clock; drop the rows that are now too old. Note both for the journal unless ``silently``."""
+        retention, observed_ms, journal = self.retention, clock[0], None if silently else self._journal
+        if journal is not None:
+            journal.append((None, self.raw.get(None), clock))
         self.raw[None] = clock
         if observed_ms < retention.next_expiry:
             retention.advance(observed_ms)
@@ -276,10 +276,10 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         retention.observe(observed_ms)
         expired = self._take_expired()
         rows = map(self.raw.pop, expired)
-        if self._journal is None:
+        if journal is None:
             deque(rows, maxlen=0)
         else:
-            self._journal.extend(zip(expired, rows, repeat(None)))
+            journal.extend(zip(expired, rows, repeat(None)))
 
     def _take_expired(self) -> list[TimedKey[P]]:
         """Take the rows that are too old out of the indexes, and return their raw keys."""
@@ -317,8 +317,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
         visible_from = self.retention.visible_from
-        if time < visible_from:
-            time = visible_from
+        time = time if time > visible_from else visible_from
         if self._table is not None:
             return self._table.positions(raw_key, self.keys.to_bytes(raw_key), time)
         if not self._positions:
@@ -363,12 +362,6 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         raw_key = self._key_from(key)
         time = self._time(raw_key[1])
         if time > self.retention.observed_ms:
-            self._observe_silently((time, 0))
+            self._advance((time, 0), silently=True)
         if time >= self.retention.accepted_from:
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))
-
-    def _observe_silently(self, clock: StoreClock) -> None:
-        expires = clock[0] >= self.retention.next_expiry
-        self.apply(None, clock)
-        if expires:
-            deque(map(self.raw.pop, self._take_expired()), maxlen=0)

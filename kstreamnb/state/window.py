@@ -159,7 +159,8 @@ class WindowRows(TimedRows[int]):
         return position >> self._bits, self.keys.to_bytes(key) + self._sequence_bytes(position)
 
     def _sequence_bytes(self, position: int) -> bytes:
-        return bytes(4)
+        """Return the number of a row as bytes, 0 without duplicates."""
+        return (position % (1 << self._bits)).to_bytes(4)
 
     def _key_bytes(self, raw_key: TimedKey[int]) -> bytes:
         """Return key, window start (8 bytes) and sequence (4 bytes) as bytes."""
@@ -168,7 +169,8 @@ class WindowRows(TimedRows[int]):
         return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(position)))
 
     def _key_from(self, data: bytes) -> TimedKey[int]:
-        return super()._key_from(data[:-12]), int.from_bytes(data[-12:-4], signed=True)
+        start, number = int.from_bytes(data[-12:-4], signed=True), int.from_bytes(data[-4:])
+        return super()._key_from(data[:-12]), start << self._bits | number
 
     def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
         """Return the window of a row."""

@@ -80,22 +80,19 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     plan = context.plan
     key_serde, value_serde = plan.serdes(sink)
     append, choose = context.out.append, _partitions(sink, context, key_serde)
-    if isinstance(sink.topic, str) and plan.topic(sink.topic) in context.topic_serdes:
+    fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
+    if fixed in context.topic_serdes:
         write_key, write_value = encoder(key_serde), (copier if _copies(value_serde, context) else encoder)(value_serde)
     else:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
-    fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
     name_topic: Any = sink.topic
-    metadata = context.metadata
     limited = RecordLimits.configured(plan.config)
     if limited and fixed is not None:
         RecordLimits.of(plan.config, fixed)  # refuses limits that are not numbers before the first record
     check_of = cache(lambda topic: RecordLimits.of(plan.config, topic).checker(context.clock))
 
     def write(key: object, value: object, timestamp: int, headers: Headers) -> None:
-        topic = fixed
-        if topic is None:
-            topic = name_topic(key, value, OutputMetadata(metadata(), timestamp, headers))
+        topic = fixed or name_topic(key, value, OutputMetadata(context.metadata(), timestamp, headers))
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
         wire_key, wire_value = write_key(key), write_value(value)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from operator import length_hint
 from typing import Any, TypeAlias
 
-from kstreamnb.core.record import RecordMetadata
+from kstreamnb.core.record import Headers, RecordMetadata
 
-WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
+WireRecord: TypeAlias = tuple[int, int, Any, Any, Headers]
 """``(offset, timestamp, key, value, headers)`` with key and value in wire form."""
 
 Partition: TypeAlias = tuple[str, int]

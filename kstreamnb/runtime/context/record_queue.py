@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from operator import length_hint
 from typing import Any
 
@@ -82,14 +83,12 @@ class RecordQueue:
 
     def take(self, bound: tuple[int, str, int, int] | None, limit: int | None) -> Iterator[WireRecord]:
         """Yield at most ``limit`` records, as long as they come before ``bound``."""
-        while limit is None or limit > 0:
+        for _ in count() if limit is None else range(limit):
             if not self.fill() or (bound is not None and self.order_key > bound):
                 return
             record, self.head = self.head, None
             if self._head_from is not None:
                 self._record_context.set_origin(*self._head_from)
-            if limit is not None:
-                limit -= 1
             assert record is not None
             yield record
 

@@ -142,8 +142,7 @@ class TaskContext:
     def headers(self) -> Headers:
         """Return the headers of the current record."""
         stamp = self.stamp[0]
-        headers: Headers = self.record_context.record()[4] if stamp is None else stamp[1]
-        return headers
+        return self.record_context.record()[4] if stamp is None else stamp[1]
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Replace timestamp and headers of the current record."""

@@ -82,7 +82,9 @@ class Checkpointed:
 
     def restore(self, data: bytes) -> None:
         """Replace the state by that of a snapshot."""
-        rows, state_vars = _unpack(data)
+        version, rows, state_vars = pickle.loads(data)
+        if version != _VERSION:
+            raise StateError(f"the state has format {version}, but this version reads format {_VERSION}")
         for name, store in self.context.stores.items():
             store.restore(rows.get(name, {}))
         self._set_state_vars({**self.context.initial, **state_vars})
@@ -92,10 +94,7 @@ class Checkpointed:
         """Return what changed since the last delta, snapshot or start; needs a task made with ``track=True``."""
         if self._journals is None:
             raise StateError("the task does not track its changes", hint="make it with track=True")
-        rows: dict[str, dict[Any, Any]] = {}
-        for name, journal in self._journals.items():
-            if journal:
-                rows[name] = dict(journal)
+        rows = {name: dict(journal) for name, journal in self._journals.items() if journal}
         state_vars = {
             key: state_var[0]
             for key, state_var in self.context.state_vars.items()
@@ -145,13 +144,6 @@ class Checkpointed:
         self._taken = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
         for journal in (self._journals or {}).values():
             journal.clear()
-
-
-def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str], Any]]:
-    version, rows, state_vars = pickle.loads(data)
-    if version != _VERSION:
-        raise StateError(f"the state has format {version}, but this version reads format {_VERSION}")
-    return rows, state_vars
 
 
 class Queued(Executor):
@@ -268,19 +260,14 @@ class Task(Checkpointed, Queued):
         context.stores = make_stores(context, store_order(plan, plan.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)
         super().__init__(context, plan.nodes, commit_every_record=commit_every_record)
-        self._global_state: Task | None = None
-        self._connect(global_state)
+        self.connect(global_state)
         self._forget_changes()
 
-    @property
-    def global_state(self) -> Task | None:
-        """The task with the global stores; it can be replaced."""
-        return self._global_state
-
-    @global_state.setter
-    def global_state(self, other: Task | None) -> None:
-        if other is not self._global_state:
-            self._connect(other)
+    def connect(self, global_state: Task | None) -> None:
+        """Bind all nodes to the global stores of a task, for the first time or instead of another one."""
+        self.global_state = global_state
+        self.context.global_stores = {} if global_state is None else global_state.stores
+        self.bind()
 
     @property
     def wants_commit(self) -> bool:
@@ -370,12 +357,6 @@ class Task(Checkpointed, Queued):
             for close in self.context.closers:
                 last_first.callback(close)
             self.context.closers.clear()
-
-    def _connect(self, global_state: Task | None) -> None:
-        """Bind all nodes to the global stores of another task."""
-        self._global_state = global_state
-        self.context.global_stores = {} if global_state is None else global_state.stores
-        self.bind()
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.context.recorder, self.plan.task_id

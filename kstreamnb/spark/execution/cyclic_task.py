@@ -57,16 +57,6 @@ class CyclicTask:
         """Stores of all members, by task and name."""
         return {f"{id_}/{name}": s for id_, task in self.members.items() for name, s in task.stores.items()}
 
-    @property
-    def global_state(self) -> Any:
-        """The task that keeps the global stores."""
-        return next(iter(self.members.values())).global_state
-
-    @global_state.setter
-    def global_state(self, other: Any) -> None:
-        for task in self.members.values():
-            task.global_state = other
-
     def position(self, frame: FrameType | None) -> tuple[str, str]:
         """Return the node and the record that a member is at; empty texts if none is at work."""
         partition = self._loops.partition

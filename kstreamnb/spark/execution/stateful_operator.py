@@ -197,9 +197,11 @@ def _run_task(
         for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
             task.run(*partition_of(arrival.batch), arrival.batch.records())  # type: ignore[union-attr]
         return []
-    if placed.uses_global and task.global_state is not (tables := replica_of(deployment, placed)):
+    members = single_tasks([task])
+    if placed.uses_global and members[0].global_state is not (tables := replica_of(deployment, placed)):
         attributes = attributes_of(task)
-        task.global_state = tables  # binds all nodes again, with new processors
+        for member in members:
+            member.connect(tables)  # binds all nodes again, with new processors
         give_attributes(task, attributes)
     form = output_format(deployment, placed)
     produced = run_batches(task, arrivals, cached.positions, form) + commit(task, form)

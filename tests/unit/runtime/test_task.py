@@ -227,7 +227,7 @@ def test_a_task_can_meet_other_global_stores() -> None:
     two.run("names", 0, [(0, 1, "k", "two", ())])
     found = Task(plan, Clock(0), one)
     found.run("a", 0, [(0, 1, "k", "v", ())])
-    found.global_state = two
+    found.connect(two)
     found.run("a", 0, [(1, 1, "k", "v", ())])
     assert ["None", "two"] == values(found)
 
