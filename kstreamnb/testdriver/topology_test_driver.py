@@ -22,12 +22,12 @@ from kstreamnb.hints import expect_known, unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.partition_counts import given_partitions
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.state import Store
 from kstreamnb.state.query_views import Detail, detail
 from kstreamnb.suggesting import Suggesting
-from kstreamnb.testdriver.execution.partition_counts import given_partitions
 from kstreamnb.testdriver.execution.router import Layout, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences
 from kstreamnb.testdriver.execution.strategy import feed

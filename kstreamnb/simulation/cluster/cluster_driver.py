@@ -15,6 +15,7 @@ from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.partition_counts import given_partitions
 from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
 from kstreamnb.simulation.cluster.events import ThreadEvents
@@ -68,17 +69,18 @@ class ClusterDriver(Closing):
         verify: bool | None = None,
     ) -> None:
         check_arguments(ClusterDriver.__init__, locals())
+        given, count = given_partitions(topology, Config.of(config), partitions)
         self.clock, self._broker = Clock(instant_ms(wall_clock, "start of the wall clock")), Broker()
         self.applications: dict[str, Application] = {}
         self._cluster = Cluster(
             self._broker,
             self.clock,
-            default_partitions=partitions if isinstance(partitions, int) else 1,
+            default_partitions=count,
             trace=ClusterTrace() if trace else None,
             verifies=self.verify_by_default if verify is None else verify,
         )
-        for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
-            self._broker.create(topic, count)
+        for topic, number in given.items():
+            self._broker.create(topic, number)
         self.add_application(topology, config)
 
     @property

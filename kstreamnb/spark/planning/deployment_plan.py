@@ -14,6 +14,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.partition_counts import given_partitions
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
@@ -195,9 +196,9 @@ def plan(
         max parallelism: 4 of sub-topology 0, 4 of sub-topology 1
     """
     check_arguments(plan, locals())
-    given = partitions if isinstance(partitions, Mapping) else {}
-    default = partitions if isinstance(partitions, int) else None
     settings = Config.of(config)
+    given, count = given_partitions(topology, settings, partitions)
+    default = None if isinstance(partitions, Mapping) else count
     over = partial(plan_application, topology, settings, given, direct=False, default_partitions=default)
     application = over(split=None)
     if useful_partitions(application, spark_partitions) == 1:
