@@ -39,7 +39,7 @@ def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | 
 
 
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
-_CONFIG = "A setting of the application, or a .properties or YAML file of them; a later one wins."
+_CONFIG = "A setting of the application, or a .properties or YAML file of settings; a later one wins."
 _OUTPUT = partial(click.option, "--output", "-o", type=_OUTPUT_FILE, callback=_in_existing_folder)
 
 
@@ -181,7 +181,7 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
 
 
 def _end_cleanly() -> None:
-    """End the command with 0 at SIGTERM, and when its terminal closes, unless nohup ignores that."""
+    """Let SIGTERM and SIGHUP end the command with 0, unless they are ignored, as SIGHUP is with nohup."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: sys.exit(0))
@@ -272,7 +272,7 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
 @click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
 @click.option("--log", type=_OUTPUT_FILE, help="Append the log to a file, as lines of JSON.")
 def deploy(servers: Servers, application: str, config: Sequence[str], log: Path | None, **options: Any) -> None:
-    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C, SIGTERM or SIGHUP, which end it cleanly: with 0.
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C, SIGTERM or SIGHUP, which end it with 0.
 
     Starts, warnings and stops are printed to standard error; the file of --log also has batches and errors. Ctrl-C
     while it starts ends it with 130.

@@ -65,7 +65,7 @@ class Block:
             skip: the statement that ends the work on a record.
             position: topic, partition and offset of the record; a call of the object ``metadata`` if not given.
             old: the name of the old part of a change, if it comes as its parts.
-            facts: expressions for the words ``copied`` and ``counted``, if they are known.
+            facts: expressions for ``{copied}`` and ``{counted}``, if known.
         """
         names = {word: name_of(word) for word in self.objects}
         lines = self.lines if old is None else str(self.of_parts)

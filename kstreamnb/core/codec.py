@@ -164,7 +164,7 @@ class ByText(dict[str, T]):
 def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Callable[[Wire], int]:
     """Return a function from a key's serialized form to its partition, for use once per record.
 
-    The bytes of the whole key choose it, with ``by_inner`` those of the key within its window. A null key goes to
+    The bytes of the whole key choose it, or with ``by_inner`` those of the key within its window. A null key goes to
     partition 0: Kafka's producers spread such records as batches fill, but here every run must give the same result.
     """
     if partitions < 1:
@@ -190,7 +190,7 @@ def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Ca
 
 
 def by_inner_key(topic: str, key: object, *_: object) -> None:
-    """Mark a sink whose windowed keys go by the key within the window, as in Kafka's DSL, and refuse a null key."""
+    """Mark a sink that partitions by the key within the window, as Kafka's DSL does, and refuse a null key."""
     if key is None:
         fact = f'topic "{topic}" has windowed keys, but a record has no key'
         raise EngineError(fact, hint="filter such records out", java="NullPointerException")

@@ -304,7 +304,7 @@ class SessionWindowedSerde(WindowedSerde):
 
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
-OWN = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
+_OWN_SERDE = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
@@ -430,7 +430,7 @@ def serde_of(value: object) -> Serde:
     if isinstance(value, str):
         return serde_named(value)
     fitting = FITTING.get(value, "long") if isinstance(value, type) else "long"
-    hint = OWN if hasattr(value, "serialize") else f'write for example "{fitting}", or Serdes.{fitting}()'
+    hint = _OWN_SERDE if hasattr(value, "serialize") else f'write for example "{fitting}", or Serdes.{fitting}()'
     expect(value, Serde, "a serde", hint=hint)
     assert isinstance(value, Serde)
     return value
@@ -457,6 +457,6 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        hint = did_you_mean(word, _NAMED) or OWN
+        hint = did_you_mean(word, _NAMED) or _OWN_SERDE
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

@@ -53,7 +53,7 @@ def duration_ms(value: object, what: str = "duration") -> int:
 
 
 def as_long(total_ms: int) -> int:
-    """Return a sum of durations as Java has it: negative if it is more than `MAX_TIME_MS`.
+    """Return a sum of durations as a `long` of Java: negative if it is more than `MAX_TIME_MS`.
 
     Example:
         >>> as_long(MAX_TIME_MS + 1) == -MAX_TIME_MS - 1

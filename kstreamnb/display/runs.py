@@ -78,7 +78,7 @@ def _(model: BeforeAfter[Any]) -> tuple[GraphPicture, ...]:
 
 
 def _changed(model: BeforeAfter[Any], word: str) -> GraphPicture:
-    """Return the picture of one of two topologies, with the word and its figures above it."""
+    """Return the picture of one of two topologies, with the word and its numbers of nodes above it."""
     topology, other = (model.before, model.after) if word == "before" else (model.after, model.before)
     named = [name for each in model for name in getattr(each, word) if name in topology.nodes]
     only = {name: f"only {word}" for name in topology.nodes if name not in other.nodes}

@@ -36,8 +36,8 @@ OUTPUT_S = 60  # the defaults of nbclient and nbval, 4 and 5 s, lose later outpu
 START_S = 300
 
 
-class KernelOverFiles(KernelManager):
-    """Starts a kernel that listens on files.
+class IpcKernelManager(KernelManager):
+    """Starts a kernel that listens on Unix sockets.
 
     A kernel binds the TCP ports that its manager found free, and ends if another process has bound one meanwhile.
     """
@@ -50,7 +50,7 @@ class KernelOverFiles(KernelManager):
         super().__init__(**options)
 
 
-class AsyncKernelOverFiles(KernelOverFiles, AsyncKernelManager):
+class AsyncIpcKernelManager(IpcKernelManager, AsyncKernelManager):
     """The same for a client that awaits its kernel."""
 
 
@@ -64,7 +64,7 @@ class NotebookRecorder(NotebookClient):
             startup_timeout=START_S,
             iopub_timeout=OUTPUT_S,
             kernel_name="python3",
-            kernel_manager_class=AsyncKernelOverFiles,
+            kernel_manager_class=AsyncIpcKernelManager,
             resources={"metadata": {"path": str(folder)}},
             extra_arguments=["--log-level=40"],
         )

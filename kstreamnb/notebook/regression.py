@@ -23,7 +23,7 @@ from kstreamnb.notebook.recorder import (
     OUTPUT_S,
     SANITIZERS,
     START_S,
-    KernelOverFiles,
+    IpcKernelManager,
     NotebookRecorder,
     quiet_environment,
 )
@@ -109,10 +109,10 @@ def _refuse_unrecorded(files: Iterable[Path]) -> None:
 
 
 def pytest_configure() -> None:
-    """Let the kernels of nbval listen on files."""
+    """Let the kernels of nbval listen on Unix sockets."""
     import nbval.kernel
 
-    nbval.kernel.KernelManager = KernelOverFiles
+    nbval.kernel.KernelManager = IpcKernelManager
 
 
 def pytest_itemcollected(item: Any) -> None:

@@ -113,7 +113,7 @@ class MaterializedView:
 
 @dataclass(frozen=True)
 class ViewOfParent:
-    """A view that needs the stores of another one, and looks up rows as of a time if that can."""
+    """A view that reads the stores of its parent, and looks up rows as of a time if the parent can."""
 
     parent: TableView
 

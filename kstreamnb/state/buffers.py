@@ -251,7 +251,7 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
 
     ``raw`` maps ``(timestamp, 1 for left or 0 for right, wire key)`` to the wire values in order of arrival. The order
     of entries is timestamp, right before left, key bytes. ``spec.extra`` may name ``left_serde`` and ``right_serde``
-    of the values; ``sides`` has the functions of both, those of the right side first.
+    of the values; ``sides`` has the codecs of both sides, that of the right side first.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:

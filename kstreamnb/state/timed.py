@@ -29,8 +29,8 @@ TimedKey: TypeAlias = tuple[Hashable, P]
 """A raw key: the wire form of the key, and the position of one of its rows."""
 
 StoreClock: TypeAlias = tuple[int, ...]
-"""Observed stream time (ms), 0 and, with duplicates, instead of 0 the number of the last put, then that of the newest
-row; under the raw key None.
+"""Observed stream time (ms) and 0; with duplicates, observed stream time, the number of the last put and that of the
+newest row. Kept under the raw key None.
 """
 
 _LEAST_SEGMENT_MS, _LEAST_STEP_MS = 60_000, 1_000
@@ -47,7 +47,7 @@ class Retention:
         self.retention_ms = spec.retention_ms or 0
         if self.retention_ms < 0:
             fact = f'retention of store "{spec.name}" must not be negative, got {self.retention_ms} ms'
-            hint = f"set a retention, or let windows and grace be at most {MAX_TIME_MS} ms together"
+            hint = f"set a retention, or shorten windows and grace to at most {MAX_TIME_MS} ms together"
             raise ConfigError(fact, hint=hint, java="retentionPeriod cannot be negative")
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
         self._step_ms = self.segment_ms

@@ -107,7 +107,7 @@ def _text(path: str) -> str:
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
-    """Return settings by name; each of those given is NAME=VALUE or a file."""
+    """Return the settings of texts NAME=VALUE and files, by name; a later one wins."""
     for each in given:
         if "=" not in each and not Path(each).is_file():
             raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")

@@ -190,7 +190,7 @@ class NodeGraph:
         return tuple(node.name for node in self.nodes.values() if name in node.parents)
 
     def feeders(self, name: str) -> tuple[str, ...]:
-        """Return names of the nodes whose records ``name`` gets: its parents; those of a source are sinks.
+        """Return names of the nodes whose records ``name`` gets: its parents, or the sinks that feed a source.
 
         Args:
             name: name of a node.

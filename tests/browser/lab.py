@@ -335,7 +335,7 @@ def _settle(folder: Path) -> None:
 def _environment(folder: Path, runtime: str) -> dict[str, str]:
     """Settings and IPython's history are in the folder; no user's configuration is read.
 
-    Kernels listen on files in `runtime`, whose paths may have 107 characters.
+    Kernels listen on Unix sockets in `runtime`, whose paths may have 107 characters.
     """
     places = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
     places += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")  # type: ignore[assignment]

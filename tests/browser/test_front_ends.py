@@ -44,7 +44,7 @@ def _color(page: Page, selector: str, name: str) -> str:
 
 
 def _widget_page(widget: FactsWidget, kind: str, classes: str) -> str:
-    """Return a page with a widget as any front end shows it, whose commands reach nobody."""
+    """Return a page with a widget as any front end shows it, whose commands have no receiver."""
     names = [name for name in widget.keys if not name.startswith("_") and name not in _OF_IPYWIDGETS]
     state = json.dumps({name: getattr(widget, name) for name in names})
     module = base64.b64encode((static_text("common.js") + static_text(f"{kind}.js")).encode()).decode()

@@ -121,7 +121,7 @@ def test_monitor_a_query(servers: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_run_as_a_service(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program reads a file of settings, and its query is healthy, counted and logged."""
+    """The program reads a settings file, and its query is healthy, counted and logged."""
     application(monkeypatch, "shop", "serviced", "serviced-orders")
     produce(servers, "serviced-orders", {"shoe": 1})
     (tmp_path / "application.properties").write_text("application.id=from-file\n")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
 
-from kstreamnb.notebook.recorder import KernelOverFiles
+from kstreamnb.notebook.recorder import IpcKernelManager
 
 pytestmark = [pytest.mark.notebook]
 
@@ -22,7 +22,7 @@ _PATIENCE_S = 180
 
 @pytest.fixture
 def kernel() -> Iterator[BlockingKernelClient]:
-    manager = KernelOverFiles(kernel_name="python3")
+    manager = IpcKernelManager(kernel_name="python3")
     manager.start_kernel()
     client = manager.client()
     client.start_channels()

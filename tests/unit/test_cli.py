@@ -192,7 +192,7 @@ def test_a_command_that_is_not_understood_ends_with_2(run, arguments, message):
 
 
 def test_settings_are_read_from_files_in_order(run, tmp_path):
-    """Properties as of a Java application, YAML, and single settings: the last one wins."""
+    """Properties like those of a Java application, YAML, and single settings: the last one wins."""
     (tmp_path / "shop.properties").write_text("processing.exception.handler=fail\napplication.id=shop\n")
     (tmp_path / "more.yaml").write_text("processing.exception.handler: continue\n")
     (tmp_path / "failing.py").write_text(APP.replace("v * 2", "v / 0"))

@@ -30,7 +30,7 @@ def add_reading(builder: FunctionBuilder, source: str, serdes: tuple[Serde, Serd
 
 
 def _read(builder: FunctionBuilder, serde: Serde, name: str) -> tuple[str, str]:
-    """Return a test of a name for a dict that can be copied, and an expression for its value if it is another one."""
+    """Return a test that a name holds a dict to copy, and an expression for its value if the test fails."""
     read = builder.name(decoder(serde), f"read_{name}")
     return f"type({name}) is CopiedValue", f"{read}({name}) if type({name}) is SerializedValue else {name}"
 
@@ -52,7 +52,7 @@ def write_expression(builder: FunctionBuilder, sink: str, serde: Serde, name: st
 
 
 def _copied(builder: FunctionBuilder, serde: Serde, name: str) -> tuple[str, str]:
-    """Return the same for a name whose value makes a round trip through a topic."""
+    """Return the same test and expression for a value that makes a round trip through a topic."""
     write, read, is_json = encoder(serde), decoder(serde), isinstance(serde, JsonSerde)
     copy = builder.name(serde.is_flat if is_json else serde.copy_value, f"{'flat' if is_json else 'copy'}_{name}")
     pass_on = f"{builder.name(lambda value: read(write(value)), f'pass_{name}')}({name})"

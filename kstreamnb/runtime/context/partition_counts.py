@@ -1,4 +1,4 @@
-"""Checks of the numbers of partitions that users pass to drivers."""
+"""Checks numbers of partitions that users pass to drivers, plans and runs."""
 
 from __future__ import annotations
 

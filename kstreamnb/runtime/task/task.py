@@ -225,7 +225,7 @@ class Task(Checkpointed, Queued):
         clock: the engine's wall clock.
         global_state: the task with the global stores, if there are any.
         recorder: gets all events; without it none are created.
-        track: journal changes, so that deltas can be taken; a task with a recorder cannot.
+        track: journal changes, so that deltas can be taken; not possible with a recorder.
         changelog: what to keep for `drain_changelog`: "off"; "names", the first records of each store, which show which
             topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.

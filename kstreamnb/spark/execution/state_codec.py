@@ -34,7 +34,7 @@ _VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
 _SERIALIZED, _DECIMAL, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5, 6
-_MOST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 _TIME = Struct(">q")
 _extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
 _TUPLES: dict[int, type[tuple[Any, ...]]] = {
@@ -162,7 +162,7 @@ def split_delta(data: bytes) -> PackedDelta:
 def pack_delta(delta: StateDelta) -> bytes:
     """Serialize a delta."""
     last_keys = [next(reversed(rows), None) for rows in delta.rows.values()]
-    return _VERSION + (_big_packer if any(map(_ends_big, last_keys)) else _packer).pack(tuple(delta))
+    return _VERSION + (_big_packer if any(map(_ends_with_big_int, last_keys)) else _packer).pack(tuple(delta))
 
 
 def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
@@ -185,14 +185,14 @@ def _write_big(value: int) -> object:
     return _extension((_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True)))
 
 
-def _ends_big(value: Any) -> bool:
+def _ends_with_big_int(value: Any) -> bool:
     """Return whether a value is a tuple that ends with a number beyond 64 bits, as the key of a join's row does."""
-    return type(value) is tuple and len(value) > 0 and type(value[-1]) is int and value[-1] > _MOST
+    return type(value) is tuple and len(value) > 0 and type(value[-1]) is int and value[-1] > _MAX_INT64
 
 
-def _write_ends(value: Any) -> object:
-    """Return what `_write` does; MessagePack finds out by an exception that a number is too big, which takes longer."""
-    return [*value[:-1], _write_big(value[-1])] if _ends_big(value) else _write(value)
+def _write_join_key(value: Any) -> object:
+    """Return what `_write` does, but test the last number first: the exception of MessagePack takes longer."""
+    return [*value[:-1], _write_big(value[-1])] if _ends_with_big_int(value) else _write(value)
 
 
 def _write(value: Any) -> object:
@@ -243,5 +243,5 @@ _packer_within: Callable[..., Any] = partial(
     msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
 )
 _packer = _packer_within()  # one for all: a packer keeps its buffer between calls
-_big_packer = _packer_within(default=_write_ends)
+_big_packer = _packer_within(default=_write_join_key)
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)

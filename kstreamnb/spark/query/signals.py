@@ -12,9 +12,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Yield an event that these signals set, in place of their usual effects; only in the main thread.
+    """Yield an event that SIGINT, SIGTERM and SIGHUP set, instead of their usual effects; only in the main thread.
 
-    SIGHUP, which the end of a terminal sends, is left alone if the process ignores it, as with nohup.
+    SIGHUP, sent when a terminal closes, is not handled if the process ignores it, as with nohup.
 
     Example:
         >>> with asked_to_end() as asked:

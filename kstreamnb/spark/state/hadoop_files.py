@@ -87,7 +87,7 @@ class HadoopFiles(CheckpointFiles):
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""
         with self._reached():
-            stream = self._found(self._manager.open, name)
+            stream = self._if_exists(self._manager.open, name)
             if stream is None:
                 return None
             with closing(stream):
@@ -110,7 +110,7 @@ class HadoopFiles(CheckpointFiles):
     def names(self, folder: str = "") -> list[str]:
         """Return the names in a folder."""
         with self._reached():
-            entries = self._found(self._manager.list, folder)
+            entries = self._if_exists(self._manager.list, folder)
             return sorted(entry.getPath().getName() for entry in entries or ())
 
     def exists(self, name: str = "") -> bool:
@@ -142,8 +142,8 @@ class HadoopFiles(CheckpointFiles):
         path = self._jvm.org.apache.hadoop.fs.Path
         return path(self._root, name) if name else self._root
 
-    def _found(self, access: Callable[[JavaObject], JavaObject], name: str) -> JavaObject | None:
-        """Access a file or folder; None if it is not there."""
+    def _if_exists(self, access: Callable[[JavaObject], JavaObject], name: str) -> JavaObject | None:
+        """Access a file or folder; return None if it does not exist."""
         try:
             return access(self._path(name))
         except Py4JJavaError as error:

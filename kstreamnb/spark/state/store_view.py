@@ -69,7 +69,7 @@ class StoreView(Displayed, Framed):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or name not in self._reads:
-            windows = "its keys have windows: ask fetch(key, …); " if name == "get" and "fetch" in self._reads else ""
+            windows = "its keys have windows: use fetch(key, …); " if name == "get" and "fetch" in self._reads else ""
             known = f"{windows}it has {', '.join(self._reads)}"
             raise AttributeError(f'a view of store "{self.name}" has no "{name}"; {known}')
         return lambda *arguments, **options: self._ask(name, arguments, options)

@@ -298,7 +298,7 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
 
 
 def total(metrics: Iterable[Metric], name: str, group: str | None = None, *tags: tuple[str, str]) -> float:
-    """Return the sum of a metric over those that have some tags, of one group or of all."""
+    """Return the sum of the metrics with a name and all of these tags, in one group or, for None, in all."""
     named = (each for each in metrics if each.name == name and group in (None, each.group))
     return sum(each.value for each in named if {*tags} <= {*each.tags})
 

@@ -1,4 +1,4 @@
-"""Numbers of partitions that users give to drivers, plans and runs."""
+"""Numbers of partitions that users pass to drivers, plans and runs."""
 
 from __future__ import annotations
 
