@@ -124,8 +124,8 @@ def test_after_a_failure_below_a_suppression_records_have_their_own_offsets() ->
     """A change that fails when it leaves the buffer leaves it again, and later ones keep where they came from."""
     seen: list[tuple[str, int]] = []
 
-    class FailsOnce(ks.Processor):
-        def process(self, record: ks.Record) -> None:
+    class FailsOnce(ks.Processor[Any, Any, Any, Any]):
+        def process(self, record: ks.Record[Any, Any]) -> None:
             metadata = self.context.record_metadata()
             assert metadata is not None
             seen.append((record.key, metadata.offset))
