@@ -54,7 +54,7 @@ class JoinWindow(BlockOperator):
         lines = """\
 row = {copied}
 value = {join}(key, row, timestamp, headers)
-if key is not None: {put}(key, row if value is None or value is row or value == row else value, timestamp)"""
+if key is not None: {put}(key, row if value is None else value, timestamp)"""
         put = context.store(self.store).put
         return Block(lines, objects={"join": forward, "put": put}, ignores_value=True, ends=True)
 

@@ -265,11 +265,13 @@ if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
 
         def emit(due_ms: int, *is_full: Callable[[], bool]) -> None:
             previous = resume(None)
-            for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
-                if new is not None or not drop_tombstones:
-                    resume(metadata)
-                    forward(key, make(Change, (new, old, True)), timestamp, headers)
-            resume(previous)
+            try:
+                for key, new, old, timestamp, headers, metadata in release(due_ms, *is_full):
+                    if new is not None or not drop_tombstones:
+                        resume(metadata)
+                        forward(key, make(Change, (new, old, True)), timestamp, headers)
+            finally:
+                resume(previous)
 
         return emit
 

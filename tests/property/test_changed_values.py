@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -152,3 +152,37 @@ def test_a_sink_of_a_task_takes_bytes_of_a_store_only_if_they_are_those_of_the_v
         written = [(*row[:3], in_bytes(keys, row[3]), in_bytes(values, row[4])) for row, (keys, values) in rows]
         outcomes.append((written, rows_of_stores([task])))
     assert outcomes[0] == outcomes[1]
+
+
+def to_float(value: dict[str, Any]) -> None:
+    """Change a number to one that is equal, but has other bytes."""
+    value["n"] = float(value["n"])
+
+
+def to_end(value: dict[str, Any]) -> None:
+    """Move a field to the end."""
+    value["n"] = value.pop("n")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("change", [to_float, to_end])
+def test_a_join_keeps_what_a_joiner_made_of_a_value_even_if_both_are_equal(
+    change: Callable[[dict[str, Any]], None], form: str
+) -> None:
+    """Dicts are equal whatever the order of their fields, and so are 1 and 1.0, but their bytes differ."""
+
+    def join(left: dict[str, Any], right: dict[str, Any]) -> str:
+        shown = f"{left} {right}"
+        change(left)
+        return shown
+
+    builder = ks.StreamsBuilder("joined")
+    windows = ks.JoinWindows.of_time_difference_and_grace("10ms", "0ms")
+    builder.stream("left").join(builder.stream("right"), join, windows).to("out")
+    fed = [("right", {"m": 1}), ("left", {"n": 1, "z": 2}), ("right", {"m": 2})]
+    records = [TopicRecord(topic, -1, -1, at, "k", value) for at, (topic, value) in enumerate(fed)]
+    with ks.TopologyTestDriver(builder.build(), GIVEN, **FORMS[form]) as driver:
+        driver.pipe(records)
+        out = driver.create_output_topic("out").read_values_to_list()
+    change(changed := {"n": 1, "z": 2})
+    assert out == ["{'n': 1, 'z': 2} {'m': 1}", f"{changed} {{'m': 2}}"]

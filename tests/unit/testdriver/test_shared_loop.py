@@ -118,3 +118,26 @@ def test_a_record_without_a_partition_fails_when_its_turn_comes(build: Build, re
     with pytest.raises(ks.errors.KStreamError, match=wanted):
         driver.pipe(records)
     assert len(driver.create_output_topic("out").read_records_to_list()) == results
+
+
+def test_after_a_failure_below_a_suppression_records_have_their_own_offsets() -> None:
+    """A change that fails when it leaves the buffer leaves it again, and later ones keep where they came from."""
+    seen: list[tuple[str, int]] = []
+
+    class FailsOnce(ks.Processor[Any, Any, Any, Any]):
+        def process(self, record: ks.Record[Any, Any]) -> None:
+            metadata = self.context.record_metadata()
+            assert metadata is not None
+            seen.append((record.key, metadata.offset))
+            if len(seen) == 1:
+                raise ValueError(record.key)
+
+    builder = ks.StreamsBuilder("app")
+    builder.table("in").suppress(ks.Suppressed.until_time_limit("5ms")).to_stream().process(FailsOnce)
+    topic = ks.TopologyTestDriver(builder.build(), verify=False).create_input_topic("in")
+    topic.pipe_input("a", "1", at=0)
+    with pytest.raises(ks.errors.ProcessingError):
+        topic.pipe_input("b", "2", at=5)
+    topic.pipe_input("c", "3", at=6)
+    topic.pipe_input("d", "4", at=20)
+    assert seen == [("a", 0), ("a", 0), ("b", 1), ("c", 2)]
