@@ -172,11 +172,8 @@ def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Ca
     if partitions == 1:
         return lambda key: 0
     if by_inner and isinstance(serde, WindowedSerde):
-        read, write, of_inner = (
-            decoder(serde),
-            encoder(serde.inner_serde),
-            key_partitioner(serde.inner_serde, partitions),
-        )
+        read, write = decoder(serde), encoder(serde.inner_serde)
+        of_inner = key_partitioner(serde.inner_serde, partitions)
         return lambda key: of_inner(key[0] if type(key) is Windowed else write(read(key).key))
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     hashable = {str, bytes, SerializedValue, *([int] * isinstance(serde, WholeSerde))}

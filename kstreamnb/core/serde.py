@@ -223,7 +223,9 @@ class SerdeAround(Serde[T]):
         default = key_serde if self.of_keys else value_serde
         return replace(self, inner=complete(self.inner or default, key_serde, value_serde))
 
-    def _inner(self) -> Serde:
+    @property
+    def inner_serde(self) -> Serde:
+        """The inner serde; raises SerdeError while the default is not known."""
         if self.inner is None:
             raise SerdeError(f'serde "{self.name}" needs an inner serde')
         return self.inner

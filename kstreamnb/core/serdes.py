@@ -223,7 +223,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
     @property
     def expects(self) -> str:  # type: ignore[override]
         """A windowed key, and what its key may be."""
-        return f"Windowed with a key of {self._inner().expects}"
+        return f"Windowed with a key of {self.inner_serde.expects}"
 
     def deserialize(self, data: bytes | None) -> Windowed[object]:
         """Return a windowed key from its bytes; None for no bytes and for empty ones, as in Kafka."""
@@ -231,15 +231,10 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
 
     def keeps(self, value: Windowed[object]) -> bool:
         """Keep a key that the inner serde keeps."""
-        return type(value.key) in (inner := self._inner()).plain and inner.keeps(value.key)
-
-    @property
-    def inner_serde(self) -> Serde:
-        """The serde of the key within the window."""
-        return self._inner()
+        return type(value.key) in (inner := self.inner_serde).plain and inner.keeps(value.key)
 
     def _inner_bytes(self, value: Windowed[object]) -> bytes:
-        return self._inner().serialize(value.key) or b""
+        return self.inner_serde.serialize(value.key) or b""
 
     def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed[object]:
         """Return the key from its part of the bytes, in a window that Kafka could have made."""
@@ -247,7 +242,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
             java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
             raise self._unreadable(data, f"a window cannot reach from {start} to {end} ms", java=java)
         try:
-            return Windowed(self._inner().deserialize(key), start, end)
+            return Windowed(self.inner_serde.deserialize(key), start, end)
         except SerdeError as error:
             error.add_note("Detail: the bytes are those of a key within a window.")
             raise

@@ -323,12 +323,12 @@ class ChangeSerde(SerdeAround[Change]):
 
     def keeps(self, value: Change) -> bool:
         """Return whether both values would survive a round trip unchanged."""
-        inner = self._inner()
+        inner = self.inner_serde
         kept = [type(each) in inner.plain and inner.keeps(each) for each in value[:2] if each is not None]
         return value[2] and bool(kept) and all(kept)
 
     def _write(self, value: Change) -> bytes:
-        inner = self._inner()
+        inner = self.inner_serde
         new, old = inner.serialize(value[0]), inner.serialize(value[1])
         if new is not None and old is not None:
             return b"%b%b%b%c" % (_varint(2 * len(new)), new, old, _BOTH)  # zigzag: an even number is not negative
@@ -340,7 +340,7 @@ class ChangeSerde(SerdeAround[Change]):
         raise SerdeError("a change of a grouped table has neither an old nor a new value", java=java)
 
     def _read(self, data: bytes) -> Change:
-        inner = self._inner()
+        inner = self.inner_serde
         kind, body = data[-1] if data else -1, data[:-1]
         if kind == _NEW:
             return Change(inner.deserialize(body))

@@ -300,18 +300,18 @@ class SubscriptionSerde(SerdeAround[Subscription]):
 
     def copy_value(self, value: Subscription) -> Subscription | None:
         """Return the subscription itself, which is immutable, if its key is."""
-        key, inner = value[2], self._inner()
+        key, inner = value[2], self.inner_serde
         return value if type(key) in inner.plain and inner.keeps(key) else None
 
     def _write(self, value: Subscription) -> bytes:
-        key = self._inner().serialize(value.primary_key) or b""
+        key = self.inner_serde.serialize(value.primary_key) or b""
         flag = 1 if value.value_hash is not None else 1 | _NO_HASH
         head = bytes((flag, value.instruction)) + bytes(value.value_hash or b"")
         return head + key + value.primary_partition.to_bytes(4, signed=True)
 
     def _read(self, data: bytes) -> Subscription:
         at = 2 if data[0] & _NO_HASH else 2 + HASH_BYTES
-        key = self._inner().deserialize(data[at:-4])
+        key = self.inner_serde.deserialize(data[at:-4])
         return Subscription(data[2:at] or None, _INSTRUCTIONS[data[1]], key, int.from_bytes(data[-4:], signed=True))
 
 
@@ -325,16 +325,16 @@ class ResponseSerde(SerdeAround[Response]):
         """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
         digest, foreign = value[:2]
         if type(foreign) is not CopiedValue:
-            foreign = CopiedValue(foreign) if self._inner().is_flat(foreign) else None
+            foreign = CopiedValue(foreign) if self.inner_serde.is_flat(foreign) else None
         return None if foreign is None else tuple.__new__(Response, (digest, foreign, None))
 
     def _write(self, value: Response) -> bytes:
-        data = self._inner().serialize(value.foreign_value) or b""
+        data = self.inner_serde.serialize(value.foreign_value) or b""
         return (bytes(1) + bytes(value.value_hash) if value.value_hash is not None else bytes((_NO_HASH,))) + data
 
     def _read(self, data: bytes) -> Response:
         at = 1 if data[0] & _NO_HASH else 1 + HASH_BYTES
-        return Response(data[1:at] or None, self._inner().deserialize(data[at:] or None))
+        return Response(data[1:at] or None, self.inner_serde.deserialize(data[at:] or None))
 
 
 def _bytes_of_text(serde: Serde, convert: Callable[[bytes], bytes]) -> Callable[[Any], bytes]:

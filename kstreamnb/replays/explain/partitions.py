@@ -41,9 +41,10 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
 def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanation:
     count = run.partitions.get(topic, 1)
     chosen_by = {name: getattr(run.topology.nodes[name], "partitioner", None) for name in sinks_of(run, topic)}
-    by_inner = isinstance(serde, WindowedSerde) and by_inner_key in chosen_by.values()
-    serde = serde.inner_serde if by_inner else serde  # type: ignore[attr-defined] # it has windowed keys then
-    data = serde.serialize(unwindowed(key) if by_inner else key)
+    part = key  # of the key, which chooses the partition
+    if by_inner_key in chosen_by.values() and isinstance(serde, WindowedSerde):
+        part, serde = unwindowed(key), serde.inner_serde
+    data = serde.serialize(part)
     readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
     if data is None:
         return Explanation(
