@@ -78,7 +78,7 @@ def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:
     began = time.monotonic()
     with pytest.raises(BrokerError, match=f'listing topics failed at "{NOBODY}"') as caught:
         Admin(NOBODY, patience_s=600).topics()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 8
     assert "Connection refused" in str(caught.value.detail)
     assert "ks.kafka.local_broker()" in str(caught.value.hint)
 
