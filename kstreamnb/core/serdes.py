@@ -133,7 +133,7 @@ class JsonSerde(Serde):
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif type(value) not in _SCALARS:
-            raise TypeError("it has a different type")
+            raise TypeError(f'found a value of type "{type(value).__name__}"')
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()
