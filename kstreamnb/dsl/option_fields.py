@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
-from typing import Any, Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
+from typing import Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
 
 import attrs
 from attrs import Attribute
@@ -247,21 +247,16 @@ class TopicOptions(NamedOptions):
 
     @classmethod
     def with_(
-        cls,
-        key_serde: SerdeLike | None = None,
-        value_serde: SerdeLike | None = None,
-        *more: Any,
-        name: str | None = None,
+        cls, key_serde: SerdeLike | None = None, value_serde: SerdeLike | None = None, *, name: str | None = None
     ) -> Self:
         """Return options with these serdes; everything else has a ``with_…`` method.
 
         Args:
             key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
             value_serde: serde of the values, or its name. Default: None, that of the stream or the application.
-            more: what Java's options of this kind take next, such as the partitioner of `Produced`. Default: nothing.
             name: name of the operator's node in the topology. Default: a generated name.
         """
-        return cls(key_serde, value_serde, *more, name=name)
+        return cls(key_serde=key_serde, value_serde=value_serde, name=name)
 
     def serdes(self, key_serde: Serde | None = None, value_serde: Serde | None = None) -> SerdeFields:
         """Return both serdes by field name; the arguments replace missing ones.

@@ -115,6 +115,26 @@ class Produced(TopicOptions):
     with_stream_partitioner = Setting[StreamPartitioner]("partitioner")
 
     @classmethod
+    def with_(
+        cls,
+        key_serde: SerdeLike | None = None,
+        value_serde: SerdeLike | None = None,
+        partitioner: StreamPartitioner | None = None,
+        *,
+        name: str | None = None,
+    ) -> Self:
+        """Return options with these serdes and this partitioner, in the order of Java.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
+            value_serde: serde of the values, or its name. Default: None, that of the stream or the application.
+            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
+                bytes.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
+        return cls(key_serde, value_serde, partitioner, name=name)
+
+    @classmethod
     def stream_partitioner(cls, partitioner: StreamPartitioner) -> Self:
         """Return options with this partitioner.
 
