@@ -452,6 +452,6 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        hint = did_you_mean(word, _NAMED) or _OWN_SERDE
+        hint = did_you_mean(word, _NAMED) or f"{_OWN_SERDE}; for Avro and others, ks.kafka.SchemaRegistry(url)"
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

@@ -154,7 +154,6 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         topic: str,
         key_serde: Serde | str | None = None,
         value_serde: Serde | str | None = None,
-        *,
         start: datetime | str | int | None = None,
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:

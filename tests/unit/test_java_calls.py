@@ -125,6 +125,7 @@ HINTS |= {
         "TopicNameExtractor": 'pass a function: stream.to(lambda key, value, context: value["topic"])',
         "TestInputTopic": 'driver.create_input_topic("orders"), driver.create_output_topic("totals")',
         "JsonSerde": SERDE,
+        "SpecificAvroSerde": "ks.kafka.SchemaRegistry(url).avro(topic, schema) makes a serde of dicts",
     }.items()
 }
 
@@ -221,9 +222,10 @@ def test_the_arguments_of_javas_overloads_are_taken_in_its_order() -> None:
     driver = ks.TopologyTestDriver(builder.build(), {}, 5, partitions={"out": 2})
     assert driver.clock.now_ms == 5
     driver.create_input_topic("in").pipe_key_value_list([("a", 1), ("a", 0)], 10, "1s")
-    driver.create_input_topic("in").pipe_value_list([1], 20, "1s")
+    driver.create_input_topic("in", "string", "long", 20, "1s").pipe_value_list([1])
+    driver.create_input_topic("in").pipe_value_list([1], 30, "1s")
     sent = driver.create_output_topic("out").read_records()
-    assert sorted((each.partition, each.timestamp) for each in sent) == [(0, 1011), (1, 11), (1, 21)]
+    assert sorted((each.partition, each.timestamp) for each in sent) == [(0, 1011), (1, 11), (1, 21), (1, 31)]
     assert ks.Stores.in_memory_window_store("w", "1h", "5m", True).retain_duplicates
 
 
@@ -237,6 +239,13 @@ def test_serdes_between_the_names_of_a_topology_are_named_in_the_hint() -> None:
         with pytest.raises(ConfigError, match="must be str, got type") as caught:
             call()
         assert "name serdes and other options: key_serde=" in (caught.value.hint or "")
+
+
+def test_a_serde_of_a_schema_registry_in_the_settings_is_answered_with_the_registry() -> None:
+    """Java's applications name it as the default serde."""
+    with pytest.raises(ConfigError, match="no built-in serde") as caught:
+        ks.Config.of({"default.value.serde": "io.confluent.kafka.streams.serdes.avro.GenericAvroSerde"})
+    assert (caught.value.hint or "").endswith("for Avro and others, ks.kafka.SchemaRegistry(url)")
 
 
 def test_sum_does_not_reduce() -> None:
