@@ -155,6 +155,10 @@ HINTS |= {
         lambda: ks.Windows,  # type: ignore[attr-defined]
         "there are no windows of your own: for days of a time zone, let a timestamp extractor return local times",
     ),
+    "MockProcessorContext.register": (
+        lambda: ks.testing.MockProcessorContext().register,  # type: ignore[attr-defined]
+        "context.add_state_store(spec) makes the store and registers it",
+    ),
     "GlobalKTable.join": (
         lambda: GLOBAL.join(max),  # type: ignore[attr-defined]
         'did you mean "stream.join(global_table, …)"?',
@@ -269,6 +273,7 @@ SCRIPTS = {
         'ks.Stores.in_memory_key_value_store("s").build()',
         "pass it as it is: builder.add_state_store(…)",
     ),
+    "Grouped.with": ('ks.Grouped.with_("by-user", "string", "json")', "only the serdes come first: name the others"),
     "deserializer()": ("ks.Serdes.string().deserializer()", "a serde is both: pass"),
     "headers.add": ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
     "headers().add": ('ks.Record("k", "v", 0).headers().add("trace", b"1")', "headers is an attribute"),
