@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.source_location import SourceLocation
 
 _MOST_NAMES = 10
-_SERDE = 'pass the serde itself, such as "string", or ks.Serdes.long()'
+_SERDE = 'a serde is both: pass "string" or ks.Serdes.long(), or call its serialize(…) and deserialize(…)'
 
 _SYNTAX = {
     r"\.(as|with|from)\(": "{0} is a keyword of Python: write {0}_(…)",
@@ -160,7 +160,9 @@ def from_java(name: str, known: Iterable[str]) -> str | None:
     ours = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if ours != name and ours in known:
         return did_you_mean(ours, [ours])
-    return _java_hints().get(name) or (_SERDE if re.search("[sS]erializer$|^[A-Z].*Serde$", name) else None)
+    java = re.sub("_([a-z])", lambda letter: letter[1].upper(), name)  # as users spell what Java has
+    serde = _SERDE if re.search("[sS]erializer$|^[A-Z].*Serde$", name) else None
+    return _java_hints().get(name) or _java_hints().get(java) or serde
 
 
 def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> str | None:
@@ -188,6 +190,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
+    if isinstance(error, TypeError) and "with_() takes from" in message_of(error):
+        return "only the serdes come first: name the others, such as name=…"
     if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
         return "where gets each record: write lambda record: record.value[…]"
     if isinstance(error, AttributeError):

@@ -133,7 +133,7 @@ class JsonSerde(Serde):
                 if type(item) not in _SCALARS:
                     self._check(item)
         elif type(value) not in _SCALARS:
-            raise TypeError("it has a different type")
+            raise TypeError(f'found a value of type "{type(value).__name__}"')
 
     def _read(self, data: bytes) -> Any:
         text = data.decode()
@@ -452,6 +452,6 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        hint = did_you_mean(word, _NAMED) or _OWN_SERDE
+        hint = did_you_mean(word, _NAMED) or f"{_OWN_SERDE}; for Avro and others, ks.kafka.SchemaRegistry(url)"
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

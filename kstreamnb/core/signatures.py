@@ -51,6 +51,8 @@ def taking(
     except (TypeError, ValueError):
         return function
     try:
+        if function is sum and len(arguments) > 1:  # its second argument is a start
+            raise TypeError
         signature.bind(*arguments)
     except TypeError:
         takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])

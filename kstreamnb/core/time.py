@@ -20,6 +20,7 @@ Instant: TypeAlias = datetime | str | int
 """An aware `datetime`, ISO text with an offset or Z, or milliseconds since the epoch."""
 
 MAX_TIME_MS = 2**63 - 1
+_AS_MS = "pass whole milliseconds since the epoch, such as int(time.timestamp() * 1000)"
 """The end of time: timestamps have 64 bits."""
 
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
@@ -73,7 +74,7 @@ def time_ms(value: object, what: str) -> int:
         return value
     if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
         return time_ms(index(value), what)
-    raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint="pass milliseconds since the epoch")
+    raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint=_AS_MS)
 
 
 def instant_ms(value: object, what: str = "time") -> int:
@@ -102,7 +103,7 @@ def instant_ms(value: object, what: str = "time") -> int:
         raise ConfigError(f'{what} "{value}" has no time zone', detail=detail, hint=hint)
     since = moment - _EPOCH
     if since % _MS:
-        raise ConfigError(f'{what} must be a whole number of milliseconds, got "{value}"')
+        raise ConfigError(f'{what} must be a whole number of milliseconds, got "{value}"', hint=_AS_MS)
     return since // _MS
 
 

@@ -221,6 +221,10 @@ class _Windowed(Handle):
     def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Choose when results are emitted: at every update (the default), or once when a window has closed.
 
+        On close, rows that have expired by then are not emitted, as in Kafka Streams. By default, rows are kept for the
+        size of the window and the grace, so a longer gap between records loses results: set ``retention=``, or use
+        `suppress`.
+
         Shape: windowed stream -> the same; store: no; repartition: no.
 
         Args:

@@ -77,17 +77,21 @@ class Consumed(TopicOptions, Generic[SK, SV]):
         cls,
         key_serde: Serde[K] | str | None = None,
         value_serde: Serde[V] | str | None = None,
+        timestamp_extractor: ExtractorLike | None = None,
+        offset_reset: str | None = None,
         *,
         name: str | None = None,
     ) -> Consumed[K, V]:
-        """Return options with these serdes, which give a stream its types; everything else has a ``with_…`` method.
+        """Return options with these serdes, which give a stream its types, in the order of Java.
 
         Args:
             key_serde: serde of the keys, or its name. Default: None, that of the application.
             value_serde: serde of the values, or its name. Default: None, that of the application.
+            timestamp_extractor: determines event times. Default: None, the record's own timestamp.
+            offset_reset: where to start without a committed offset. Default: None, as the application says.
             name: name of the operator's node in the topology. Default: a generated name.
         """
-        return Consumed(key_serde=key_serde, value_serde=value_serde, name=name)
+        return Consumed(key_serde, value_serde, timestamp_extractor, offset_reset, name=name)
 
 
 @attrs.frozen(slots=False)
@@ -109,6 +113,26 @@ class Produced(TopicOptions):
     partitioner: StreamPartitioner | None = attrs.field(default=None, validator=check_function)
 
     with_stream_partitioner = Setting[StreamPartitioner]("partitioner")
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: SerdeLike | None = None,
+        value_serde: SerdeLike | None = None,
+        partitioner: StreamPartitioner | None = None,
+        *,
+        name: str | None = None,
+    ) -> Self:
+        """Return options with these serdes and this partitioner, in the order of Java.
+
+        Args:
+            key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.
+            value_serde: serde of the values, or its name. Default: None, that of the stream or the application.
+            partitioner: function ``(topic, key, value, partitions) -> partition``. Default: None, murmur2 of the key's
+                bytes.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
+        return cls(key_serde, value_serde, partitioner, name=name)
 
     @classmethod
     def stream_partitioner(cls, partitioner: StreamPartitioner) -> Self:

@@ -72,3 +72,7 @@ __all__ = [_name for _name, _value in list(globals().items()) if callable(_value
 for _name in __all__:
     if _name.endswith("Error"):
         globals()[_name].__module__ = __name__  # tracebacks and pickles name the place to import from
+
+
+def __getattr__(name: str) -> object:
+    raise UnknownNameError(__name__, name, () if name.startswith("_") else __all__)  # Python probes those

@@ -96,7 +96,6 @@ class InputTopic(Suggesting):
     def pipe_key_value_list(
         self,
         pairs: Iterable[tuple[object, object]],
-        *,
         start: Instant | None = None,
         advance: timedelta | str | None = None,
     ) -> None:
@@ -125,7 +124,7 @@ class InputTopic(Suggesting):
             self.pipe_input(key, value, at=at + number * step)
 
     def pipe_value_list(
-        self, values: Iterable[object], *, start: Instant | None = None, advance: timedelta | str | None = None
+        self, values: Iterable[object], start: Instant | None = None, advance: timedelta | str | None = None
     ) -> None:
         """Pipe values without keys.
 

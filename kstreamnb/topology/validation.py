@@ -12,7 +12,7 @@ from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.signatures import check_runs, taking
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
+from kstreamnb.errors import ConfigError, TopologyError, did_you_mean, existing
 from kstreamnb.topology.nodes import NodeGraph, ProcessorNode, Sink, Source
 
 _RESETS = ("earliest", "latest", "none")
@@ -34,6 +34,9 @@ def check_name(topology: NodeGraph, name: str | None) -> None:
         raise TopologyError(f'there is already a node "{name}"', detail=detail if first else None, java=java)
 
 
+_BY_NAME = 'name serdes and other options: key_serde="string", value_serde="long", offset_reset="earliest"'
+
+
 def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     """Require topics, none of which is read twice."""
     if not topics:
@@ -41,6 +44,7 @@ def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     for position, topic in enumerate(topics):
         if topic is None:
             raise TopologyError("a topic needs a name", java="topic names cannot be null")
+        expect(topic, str, "each topic of a source", hint=_BY_NAME)
         check_topic_name(topic)
         check_topic_is_free(topology, topic)
         if topic in topics[:position]:
@@ -91,12 +95,13 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
     for parent in parents:
         if parent is None:
             raise TopologyError(f'a parent of node "{name}" has no name', java="parent name cannot be null")
-        expect(parent, str, f'each parent of node "{name}"')
+        expect(parent, str, f'each parent of node "{name}"', hint=_BY_NAME)
         if parent == name:
             raise refuse(f'node "{name}" cannot be its own parent', f"Parent node {name} is unknown (self-reference).")
         if parent not in topology.nodes:
             message = f'parent "{parent}" of node "{name}" does not exist'
-            raise refuse(message, f"Parent node {parent} is unknown.", hint=_near_or_all(parent, topology.nodes))
+            near = did_you_mean(parent, topology.nodes) or existing(topology.nodes, parent)
+            raise refuse(message, f"Parent node {parent} is unknown.", hint=near)
         above = topology.nodes[parent]
         if isinstance(above, Sink):
             raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
@@ -154,7 +159,7 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str]) ->
             raise refuse(fact, java, hint="leave it out: every processor can read it")
         if store not in topology.stores:
             added = f'add it first: add_state_store(ks.Stores.persistent_key_value_store("{store}"))'
-            hint = _near_or_all(store, topology.stores) or added
+            hint = did_you_mean(store, topology.stores) or added
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 
@@ -182,16 +187,10 @@ def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> N
 def _check_processor(topology: NodeGraph, name: str, java: str) -> None:
     node = topology.nodes.get(name)
     if node is None:
-        hint = _near_or_all(name, topology.nodes)
+        hint = did_you_mean(name, topology.nodes) or existing(topology.nodes, name)
         raise refuse(f'node "{name}" does not exist', f"Processor {name} is not added yet.", hint=hint)
     if not isinstance(node, ProcessorNode):
         raise refuse(f'{"source" if isinstance(node, Source) else "sink"} "{name}" cannot use a store', java)
-
-
-def _near_or_all(word: object, known: Iterable[str]) -> str | None:
-    known = list(known)
-    near = did_you_mean(word, known)
-    return near or ("there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None)
 
 
 _SUPPLIER = (
@@ -204,7 +203,9 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
     """Return a supplier of processors; raise TopologyError if it cannot be called."""
     if not callable(supplier):
         fact = f'node "{node}" needs a supplier of processors, got type "{type(supplier).__name__}"'
-        raise TopologyError(fact, hint="pass the class, or a function without arguments that makes a new processor")
+        hint = "pass the class, or a function without arguments that makes a new processor"
+        own = f"pass its method: {type(supplier).__name__}(…).get"
+        raise TopologyError(fact, hint=own if hasattr(supplier, "get") else hint)
     process = getattr(supplier, "process", None)
     if isinstance(supplier, type) and callable(process):
         taking(process, "self", "record")
@@ -224,8 +225,9 @@ def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
     Raises: TopologyError when ``supplier`` makes no processors, or hands out the same one twice.
     """
     make = check_supplier(node, supplier)
-    if not isinstance(supplier, type) and hasattr(supplier, "stores"):
-        return tuple(supplier.stores())
+    owner = getattr(supplier, "__self__", supplier) if getattr(supplier, "__name__", "") == "get" else supplier
+    if not isinstance(owner, type) and hasattr(owner, "stores"):
+        return tuple(owner.stores())
     processor = make()
     _check_methods(processor)
     if not hasattr(processor, "process") and not hasattr(processor, "transform"):

@@ -437,7 +437,7 @@ def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: S
         ('ks.StreamsBuilder().stream("t", Consumed.with_("string", "string"))', "write ks.Consumed, after"),
         ('print(KeyValue.pair("k", 1))', "write a pair as a tuple: (key, value)"),
         ("window = Duration.ofMinutes(5)", 'write a duration as a string such as "5s", or as a timedelta'),
-        ("ks.Serdes.string().serializer()", "pass the serde itself"),
+        ("ks.Serdes.string().serializer()", "a serde is both"),
     ],
 )
 def test_a_cell_in_javas_shape_gets_a_hint_below_pythons_error(shell: Shell, call: str, hint: str) -> None:

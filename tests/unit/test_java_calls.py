@@ -58,6 +58,7 @@ def query_view() -> Any:
 
 
 STRING = ks.Serdes.string()
+SERDE = 'a serde is both: pass "string" or ks.Serdes.long(), or call its serialize(…) and deserialize(…)'
 HINTS: dict[str, tuple[Callable[[], object], str]] = {
     "pipeInput": (lambda: topic().pipeInput("k", "v", 5), 'did you mean "pipe_input"?'),
     "persistentKeyValueStore": (
@@ -107,7 +108,7 @@ HINTS: dict[str, tuple[Callable[[], object], str]] = {
 HINTS |= {
     name: (lambda name=name: getattr(ks, name), hint)  # type: ignore[misc]
     for name, hint in {
-        "StringSerializer": 'pass the serde itself, such as "string", or ks.Serdes.long()',
+        "StringSerializer": SERDE,
         "TimeUnit": 'write a duration as a string such as "5s", or as a timedelta',
         "Collections": 'write a list: ["orders", "returns"]',
         "TestRecord": 'pipe_input("key", "value", at=5, headers={"name": b"value"}) takes its parts',
@@ -123,7 +124,8 @@ HINTS |= {
         "ValueJoiner": "pass a function or a lambda, such as lambda key, value: value",
         "TopicNameExtractor": 'pass a function: stream.to(lambda key, value, context: value["topic"])',
         "TestInputTopic": 'driver.create_input_topic("orders"), driver.create_output_topic("totals")',
-        "JsonSerde": 'pass the serde itself, such as "string", or ks.Serdes.long()',
+        "JsonSerde": SERDE,
+        "SpecificAvroSerde": "ks.kafka.SchemaRegistry(url).avro(topic, schema) makes a serde of dicts",
     }.items()
 }
 
@@ -134,7 +136,37 @@ HINTS["approximateNumEntries"] = (
 )
 
 
+GLOBAL = ks.StreamsBuilder("app").global_table("rates")
+
 HINTS |= {
+    "flat_transform": (
+        lambda: ks.StreamsBuilder("app").stream("in").flat_transform(max),  # type: ignore[attr-defined]
+        "process(…) runs a ks.Processor, which may forward any number of records",
+    ),
+    "errors.StreamsException": (
+        lambda: ks.errors.StreamsException,  # type: ignore[attr-defined]
+        "ks.errors.KStreamError is the base of all errors",
+    ),
+    "errors.SerializationException": (
+        lambda: ks.errors.SerializationException,  # type: ignore[attr-defined]
+        "ks.errors.SerdeError is the error of serdes",
+    ),
+    "Windows": (
+        lambda: ks.Windows,  # type: ignore[attr-defined]
+        "there are no windows of your own: for days of a time zone, let a timestamp extractor return local times",
+    ),
+    "MockProcessorContext.register": (
+        lambda: ks.testing.MockProcessorContext().register,  # type: ignore[attr-defined]
+        "context.add_state_store(spec) makes the store and registers it",
+    ),
+    "GlobalKTable.join": (
+        lambda: GLOBAL.join(max),  # type: ignore[attr-defined]
+        'did you mean "stream.join(global_table, …)"?',
+    ),
+    "GlobalKTable.to_stream": (
+        lambda: GLOBAL.to_stream(),  # type: ignore[attr-defined]
+        'did you mean "builder.table(topic).to_stream"?',
+    ),
     "Produced.keySerde": (lambda: ks.Produced.keySerde(STRING), 'did you mean "with_key_serde"?'),  # type: ignore[attr-defined]
     "KStream.cogroup": (
         lambda: ks.StreamsBuilder("app").stream("in").cogroup(max),  # type: ignore[attr-defined]
@@ -156,6 +188,78 @@ def test_a_call_in_javas_shape_gets_a_hint(name: str) -> None:
     assert caught.value.__notes__[:-1] == [f"Hint: {hint}"]
 
 
+class Counting:
+    """A supplier as in Java: it makes processors and has their stores."""
+
+    def stores(self) -> list[Any]:
+        return [ks.Stores.in_memory_key_value_store("seen", value_serde="long")]
+
+    def get(self) -> ks.Processor[Any, Any, Any, Any]:
+        class Count(ks.Processor[Any, Any, Any, Any]):
+            def process(self, record: Any) -> None:
+                seen = self.context.get_state_store("seen")
+                seen.put(record.key, (seen.get(record.key) or 0) + 1)
+                self.context.forward(record.with_value(seen.get(record.key)))
+
+        return Count()
+
+
+def test_the_method_get_of_a_supplier_brings_the_stores_of_the_supplier() -> None:
+    """In Java the supplier itself is passed; the error about it names the method to pass."""
+    builder = ks.StreamsBuilder("app")
+    with pytest.raises(ks.errors.TopologyError, match="needs a supplier") as caught:
+        builder.stream("other").process(Counting())  # type: ignore[arg-type]
+    assert caught.value.hint == "pass its method: Counting(…).get"
+    builder.stream("in").process(Counting().get).to("out")
+    of_nodes = ks.Topology().add_source("source", "in").add_processor("count", Counting().get, "source")
+    for topology in (builder.build(), of_nodes.add_sink("sink", "out", "count")):
+        driver = ks.TopologyTestDriver(topology)
+        driver.create_input_topic("in").pipe_key_value_list([("k", 1), ("k", 1)])
+        assert driver.create_output_topic("out").read_values_to_list() == [1, 2]
+
+
+def test_the_arguments_of_javas_overloads_are_taken_in_its_order() -> None:
+    """A driver's start time, times of piped lists, an extractor, a partitioner and duplicates of a window store."""
+    builder = ks.StreamsBuilder("app")
+    read = ks.Consumed.with_("string", "long", lambda record, last_ms: record.timestamp + 1, "earliest")
+    builder.stream("in", read).to("out", ks.Produced.with_("string", "long", lambda topic, key, value, count: value))
+    driver = ks.TopologyTestDriver(builder.build(), {}, 5, partitions={"out": 2})
+    assert driver.clock.now_ms == 5
+    driver.create_input_topic("in").pipe_key_value_list([("a", 1), ("a", 0)], 10, "1s")
+    driver.create_input_topic("in", "string", "long", 20, "1s").pipe_value_list([1])
+    driver.create_input_topic("in").pipe_value_list([1], 30, "1s")
+    sent = driver.create_output_topic("out").read_records()
+    assert sorted((each.partition, each.timestamp) for each in sent) == [(0, 1011), (1, 11), (1, 21), (1, 31)]
+    assert ks.Stores.in_memory_window_store("w", "1h", "5m", True).retain_duplicates
+
+
+def test_serdes_between_the_names_of_a_topology_are_named_in_the_hint() -> None:
+    """Java has them between the name of a node and its topics or parents."""
+    serde = ks.Serdes.string()
+    for call in (
+        lambda: ks.Topology().add_source("a", serde, serde, "in"),  # type: ignore[arg-type]
+        lambda: ks.Topology().add_source("a", "in").add_sink("b", "out", serde, serde, "a"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError, match="must be str, got type") as caught:
+            call()
+        assert "name serdes and other options: key_serde=" in (caught.value.hint or "")
+
+
+def test_a_serde_of_a_schema_registry_in_the_settings_is_answered_with_the_registry() -> None:
+    """Java's applications name it as the default serde."""
+    with pytest.raises(ConfigError, match="no built-in serde") as caught:
+        ks.Config.of({"default.value.serde": "io.confluent.kafka.streams.serdes.avro.GenericAvroSerde"})
+    assert (caught.value.hint or "").endswith("for Avro and others, ks.kafka.SchemaRegistry(url)")
+
+
+def test_sum_does_not_reduce() -> None:
+    """Its second argument is a start, so it would fail at the second record of a key."""
+    grouped = ks.StreamsBuilder("app").stream("in").group_by_key()
+    with pytest.raises(ConfigError, match=r"taking \(aggregate, value\)") as caught:
+        grouped.reduce(sum)  # type: ignore[arg-type]
+    assert caught.value.hint == "write it as lambda aggregate, value: …"
+
+
 def test_an_option_that_is_called_on_its_class_names_the_argument() -> None:
     """Java has ``Produced.keySerde(serde)``; here the class takes it, and the method belongs to its objects."""
     with pytest.raises(ConfigError, match=r"with_key_serde\(\) needs an instance") as caught:
@@ -165,6 +269,12 @@ def test_an_option_that_is_called_on_its_class_names_the_argument() -> None:
 
 
 SCRIPTS = {
+    "store builder": (
+        'ks.Stores.in_memory_key_value_store("s").build()',
+        "pass it as it is: builder.add_state_store(…)",
+    ),
+    "Grouped.with": ('ks.Grouped.with_("by-user", "string", "json")', "only the serdes come first: name the others"),
+    "deserializer()": ("ks.Serdes.string().deserializer()", "a serde is both: pass"),
     "headers.add": ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
     "headers().add": ('ks.Record("k", "v", 0).headers().add("trace", b"1")', "headers is an attribute"),
     "record.key()": ('ks.Record("k", "v", 0).key()', "key is an attribute: write it without ()"),

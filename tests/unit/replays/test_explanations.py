@@ -162,6 +162,20 @@ def test_an_open_window_says_what_would_close_it(windows: Any, times: tuple[int,
     assert "late" in [drop.reason for drop in windowed(windows, *times, closing, late).drops]
 
 
+@pytest.mark.parametrize(("options", "counts"), [({}, []), ({"retention": "1s"}, [2])], ids=["default", "kept longer"])
+def test_a_final_result_is_lost_if_its_rows_expire_before_its_window_closes(
+    options: dict[str, Any], counts: list[int]
+) -> None:
+    """As in Kafka Streams, whose stores return no expired rows to the search for windows that have closed."""
+    builder = ks.StreamsBuilder("w")
+    windowed = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms"))
+    final = windowed.emit_strategy(ks.EmitStrategy.on_window_close()).count(**options)
+    final.to_stream(lambda window, count: window.key).to("out")
+    run = replay(builder.build(), sample(("in", "k", 1, 1), ("in", "k", 1, 2), ("in", "k", 1, 30)))
+    assert [record.value for record in run.output("out")] == counts
+    assert "and lost if its rows expire before" in run.why_no_output("out").answer
+
+
 def test_suppression_is_named_where_a_window_holds_results_back() -> None:
     """A result that waits for its window says so."""
     builder = ks.StreamsBuilder("w")
