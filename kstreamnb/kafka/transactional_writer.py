@@ -28,7 +28,7 @@ from kstreamnb.kafka.admin import Admin, write_refusal
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, await_broker, client, kafka_error
-from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
+from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of, commits_topic
 from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
@@ -109,7 +109,7 @@ class TransactionalWriter(BatchWriter):
     ) -> None:
         super().__init__(servers, application, config=config)
         self.query, self.replicas, self.slots, self.slot = query, replicas, slots, slot
-        self.marker_topic = f"{application}-commits"
+        self.marker_topic = commits_topic(application)
         self._partition = 0 if slot is None else SHARED_PARTITIONS + slot
         self.marker: Marker | None = None
         self.lost: Marker | None = None
