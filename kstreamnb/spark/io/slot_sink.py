@@ -27,11 +27,11 @@ from kstreamnb.kafka.batch_marker import PublishedOutput, summed
 from kstreamnb.kafka.output_batch import OutputBatch, checksum_of
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
-from kstreamnb.spark.contracts import PREPARED, QueryBatch, RowFunction
+from kstreamnb.spark.contracts import PREPARED, QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput, PublishedSlot, times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, unpack
-from kstreamnb.spark.execution.rows import FAILURE, PUBLISHED, Row5, row_batch
+from kstreamnb.spark.execution.rows import FAILURE, PUBLISHED, Row5, RowFunction, row_batch, rows_in
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import FIRST_SLOT
 
@@ -87,7 +87,7 @@ class SlotPublisher:
         slots: dict[int, SlotRecords] = {}
         others: list[Row5] = []
         for arrow in arrows:
-            for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
+            for row in rows_in(arrow):
                 if row[1] > FIRST_SLOT:
                     others.append(row)
                     continue
