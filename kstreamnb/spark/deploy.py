@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments, expect
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import CheckpointError, ConfigError, TopologyError
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -271,22 +271,6 @@ def _refuse_loops(application: ApplicationPlan, sink: QuerySink | None) -> None:
         raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
 
 
-def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
-    refuse_connect(spark)
-    for value, kind, name, hint in (
-        (topology, Topology, "topology", "pass what builder.build() returns"),
-        (spark, SparkSession, "Spark session", "pass what spark_session() returns"),
-        (sink, QuerySink, "sink", "FunctionSink(function) passes each batch to a function"),
-    ):
-        if not isinstance(value, kind) and (value is not None or kind is Topology):
-            raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
-    if isinstance(topology, Topology):
-        if topology.stale is not None:  # it would run what the notebook no longer contains
-            raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
-        if topology.unwritten:
-            raise TopologyError(topology.unwritten)
-
-
 def _origin(
     admin: Admin, application: ApplicationPlan, folder: CheckpointFiles, *, is_new: bool
 ) -> tuple[Offsets | None, Offsets]:
@@ -300,12 +284,17 @@ def _origin(
 
 
 def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
-    _refuse_other_kinds(arguments["topology"], arguments["spark"], arguments["sink"])
-    for name in ("max_records", "spark_partitions", "memory_limit"):
-        number = arguments[name]
-        if number is not None and not (isinstance(number, int) and number >= 0):
-            raise ConfigError(f"{name} must be an integer from 0, got {number!r}")
+    refuse_connect(arguments["spark"])
+    expect(arguments["spark"], SparkSession | None, "spark", hint="pass what spark_session() returns")
+    expect(arguments["sink"], QuerySink | None, "sink", hint="FunctionSink(function) passes each batch to a function")
     check_arguments(deploy, arguments)
+    for name in ("max_records", "spark_partitions", "memory_limit"):
+        at_least(0, arguments[name] or 0, name)
+    topology: Topology = arguments["topology"]
+    if topology.stale is not None:  # it would run what the notebook no longer contains
+        raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
+    if topology.unwritten:
+        raise TopologyError(topology.unwritten)
     if arguments["publish"] == "executors" and arguments["sink"] is not None:
         raise ConfigError('publish="executors" needs Kafka as the sink')
     if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:

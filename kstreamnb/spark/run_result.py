@@ -26,6 +26,7 @@ from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
+from kstreamnb.state.query_views import detail
 
 
 class RunResult(Displayed):
@@ -69,7 +70,7 @@ class RunResult(Displayed):
         for row in rows:
             parts[row["source"]].apply_delta(unpack_delta(bytes(row["blob"]), trust=True))
         stores = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
-        return StoreView(name, stores, timestamps=timestamps, headers=headers)
+        return StoreView(name, stores, show=detail(timestamps=timestamps, headers=headers))
 
     def close(self) -> None:
         """Release the outcome from the session."""
