@@ -62,9 +62,7 @@ from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.client import Servers
-    from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
 Publish: TypeAlias = Literal["driver", "executors"]
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
@@ -362,17 +360,17 @@ def _kafka_sink(
 
     settings = application.config
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
-    writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
         replicas = settings.replication_factor
         writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas, slots=slots)
+        sink = SlotSink(writer) if slots else KafkaSink(writer)
     elif slots:
         raise ConfigError('publish="executors" needs transactions', hint='deploy(…, guarantee="exactly_once")')
     else:
-        writer = AtLeastOnceWriter(servers, application.id, config=producer)
+        sink = KafkaSink(AtLeastOnceWriter(servers, application.id, config=producer))
     if producer:
-        writer.new_producer()  # settings that it refuses are reported before any change
-    return SlotSink(writer) if slots else KafkaSink(writer)
+        sink.writer.new_producer()  # settings that it refuses are reported before any change
+    return sink
 
 
 def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config | Mapping[str, object] | None) -> int:

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain, count, islice
 from pathlib import Path
 from sys import getsizeof
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
@@ -22,7 +22,7 @@ from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import Changelog, Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
 from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
@@ -39,9 +39,6 @@ _FOR_FILES = 0.25
 """The part of the memory limit that is left to tasks with files, once there are any."""
 _SAMPLE, _ALIGNED = 32, 16
 _SHARED = frozenset({bool, type(None)})
-
-AnyTask: TypeAlias = Task | CyclicTask
-"""A task, the keeper of global tables among them, or the tasks of a cycle."""
 
 
 @dataclass

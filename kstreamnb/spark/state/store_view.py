@@ -10,6 +10,7 @@ from kstreamnb.core.displayed import Displayed, MimeTypes
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.state.query_views import Detail, View, view_of
 
@@ -135,6 +136,6 @@ def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Rep
     return [*tasks_with(deployment, name)]
 
 
-def stores_named(task: Any, name: str) -> list[Any]:
+def stores_named(task: AnyTask, name: str) -> list[Any]:
     """Return the store of a task, or those of all members of a cycle."""
     return [store for full, store in task.stores.items() if full.rpartition("/")[2] == name]
