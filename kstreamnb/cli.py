@@ -162,14 +162,14 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
-    from kstreamnb.tools.applications import read_options
+    from kstreamnb.tools.applications import config_options
     from kstreamnb.tools.parity import internal_topics
     from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
-    with TopologyTestDriver(topology, read_options(config), partitions=partitions, changelogs=False) as driver:
+    with TopologyTestDriver(topology, config_options(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
@@ -279,7 +279,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     """
     from kstreamnb.spark.deploy import deploy as start
     from kstreamnb.spark.telemetry.query_log import log_to, print_events
-    from kstreamnb.tools.applications import read_options
+    from kstreamnb.tools.applications import config_options
 
     print_events()
     if log is not None:
@@ -287,7 +287,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     query = None
     _end_cleanly()
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=read_options(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one

@@ -365,8 +365,8 @@ class Serdes(Suggesting):
             size: size of the windows, such as "5m", or a number of milliseconds. Default: None; windows that are read
                 have no end.
         """
-        whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
-        return TimeWindowedSerde(serde_or_none(inner), size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
+        size_ms = size if size is None or type(size) is int else duration_ms(size, "window size")
+        return TimeWindowedSerde(serde_or_none(inner), size_ms)
 
     @staticmethod
     def session_windowed(inner: Serde | str | None = None) -> Serde[Windowed[object]]:

@@ -53,11 +53,11 @@ def duration_ms(value: object, what: str = "duration") -> int:
     raise ConfigError(fact, detail=detail, hint='write for example "5m", "1500ms" or "1h30m"')
 
 
-def as_long(total_ms: int) -> int:
+def java_long(total_ms: int) -> int:
     """Return a sum of durations as a `long` of Java: negative if it is more than `MAX_TIME_MS`.
 
     Example:
-        >>> as_long(MAX_TIME_MS + 1) == -MAX_TIME_MS - 1
+        >>> java_long(MAX_TIME_MS + 1) == -MAX_TIME_MS - 1
         True
     """
     return (total_ms + 2**63) % 2**64 - 2**63

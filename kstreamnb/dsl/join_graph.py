@@ -9,7 +9,7 @@ from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.time import as_long, duration_ms
+from kstreamnb.core.time import duration_ms, java_long
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.flows import GlobalFlow, JoinSpec, StreamFlow, TableFlow, UserFunction
 from kstreamnb.dsl.materialization import Materialization, lazy_table, row_store, table_fields
@@ -106,7 +106,7 @@ def _stores(
             "window",
             key_serde,
             value_serde,
-            retention_ms=as_long(windows.size_ms + windows.grace_ms),
+            retention_ms=java_long(windows.size_ms + windows.grace_ms),
             window_size_ms=windows.size_ms,
             retain_duplicates=True,
             persistent=persistent,

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
-from kstreamnb.core.time import as_long, duration_ms
+from kstreamnb.core.time import duration_ms, java_long
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow, Windowing
 from kstreamnb.dsl.keywords import by_keyword, combined
@@ -211,4 +211,4 @@ def _least_retention(name: str, windows: GroupWindows) -> tuple[int, str, str]:
     reason, least, got = words
     java = f"The retention period of the {kind} store {name} must be no smaller than {least} plus the grace period."
     java = f"{java} Got {got}=[{span_ms}], grace=[{windows.grace_ms}]"
-    return as_long(times * span_ms + windows.grace_ms), f"{reason} and grace", java
+    return java_long(times * span_ms + windows.grace_ms), f"{reason} and grace", java

@@ -31,6 +31,7 @@ from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.output_batch import commits_topic
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, to_files
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, TopicClaim
 from kstreamnb.kafka.transactional_writer import transactional_id
@@ -139,7 +140,7 @@ def plan_reset(
     if files is not None and not files.exists():
         fact = f'checkpoint "{files}" does not exist'
         raise CheckpointError(fact, hint="correct its path; if it no longer exists, leave it out and pass force")
-    _refuse_running(admin, application, files, deployed=_marker(application) in topics, force=force)
+    _refuse_running(admin, application, files, deployed=commits_topic(application) in topics, force=force)
     if files is not None and not files.exists("metadata"):
         detail = "a checkpoint of Spark has a file named metadata"
         raise CheckpointError(f'folder "{files}" is not a checkpoint', detail=detail)
@@ -205,7 +206,7 @@ def reset(
     arguments = locals()
     check_arguments(reset, arguments)
     plan = plan_reset(**arguments)
-    if _marker(application) in plan.topics:
+    if commits_topic(application) in plan.topics:
         fence(servers, application)
     admin = Admin(servers)
     admin.delete_topics(*plan.topics)
@@ -317,7 +318,7 @@ def _owned(
     if chosen:
         expect_known(f'internal topic of "{application}":', sorted(chosen), internal, error=ConfigError)
         internal = [name for name in internal if name in chosen]
-    marker = _marker(application)
+    marker = commits_topic(application)
     return tuple(sorted([*internal, *([marker] if marker in topics else [])]))
 
 
@@ -332,18 +333,13 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     return tuple(lines)
 
 
-def _marker(application: str) -> str:
-    """Return the topic in which deployments to Spark note their commits."""
-    return f"{application}-commits"
-
-
 def _refuse_running(
     admin: Admin, application: str, files: CheckpointFiles | None, *, deployed: bool, force: bool
 ) -> None:
     if force:
         return
     if files is None and deployed:  # its group has no members: only the checkpoint shows if it runs
-        detail = f'topic "{_marker(application)}" exists, so it was deployed to Spark, and no checkpoint is given'
+        detail = f'topic "{commits_topic(application)}" exists, so it was deployed to Spark, and no checkpoint is given'
         hint = "pass the deployment's checkpoint; if it no longer exists, stop the application and pass force"
         raise ApplicationStateError(f'application "{application}" may be running', detail=detail, hint=hint)
     if files is not None and files.in_use():
@@ -365,7 +361,7 @@ def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
 def fence(servers: Servers, application: str) -> None:
     """End a deployment that may run elsewhere: its next batch fails, and it does not restart automatically."""
     TopicClaim(servers, application)
-    marker = _marker(application)
+    marker = commits_topic(application)
     slots = Admin(servers).topics([marker])[marker] - SHARED_PARTITIONS
     for slot in (None, *range(slots)):
         producer = client(Producer, connection(servers, transactional_id=transactional_id(application, slot)))

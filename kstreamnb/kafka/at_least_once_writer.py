@@ -11,11 +11,10 @@ from typing import ClassVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import about_topic, client, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
 
 _FLUSH_S = 1.0
 _PATIENCE_S = 120.0  # for the acknowledgement of a batch
@@ -75,8 +74,7 @@ class AtLeastOnceWriter(BatchWriter):
             send_all(producer, columns, note, self._closing)
             count += len(columns.keys)
         while producer.flush(_FLUSH_S):
-            if self._closing.is_set():
-                raise ApplicationStateError("the writer was closed while it published a batch")
+            refuse_closing(self._closing)
             if time.monotonic() > end:
                 raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
         if failures:

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.client_settings import for_librdkafka
+from kstreamnb.core.arguments import expect
 from kstreamnb.data_files import rows_of
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 from kstreamnb.masking import without_secrets
@@ -73,8 +74,7 @@ def connection(
 
 def as_settings(servers: Servers) -> dict[str, object]:
     """Return the user's settings as they are; raises ConfigError for other types."""
-    if not isinstance(servers, str | Mapping):
-        raise ConfigError(f'expected the address of a broker, got a "{type(servers).__name__}"', hint=_ADDRESS)
+    expect(servers, str | Mapping, "address of a broker", hint=_ADDRESS)
     return {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
 
 

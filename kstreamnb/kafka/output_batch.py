@@ -156,6 +156,11 @@ class BatchHistory:
             raise DataLossError(f"{span} missing in {self.place}", detail=detail, hint=hint)
 
 
+def commits_topic(application: str) -> str:
+    """Return the topic with the markers and claims of an application that was deployed to Spark."""
+    return f"{application}-commits"
+
+
 def checksum_of(entry: str) -> str:
     """Return the checksum of an entry in the log of input offsets."""
     return f"{zlib.crc32(entry.encode()):08x}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
@@ -36,6 +36,7 @@ from kstreamnb.kafka.client import (
 )
 from kstreamnb.kafka.output_batch import OutputColumns
 from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
+from kstreamnb.kafka.storage.checkpoint_files import Claim
 
 _PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True, **_PATIENCE}
@@ -247,10 +248,18 @@ class BatchWriter:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         application: id of the application, which is also its group.
         config: further settings of the producer, which replace those of ``servers``.
+
+    Attributes:
+        claim: read before each fencing; a writer without one fences any other.
+        again: by number, the input of older batches that may come again after their state was rolled back.
+        without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
     """
 
     def __init__(self, servers: Servers, application: str, *, config: Mapping[str, object] | None = None) -> None:
         self.servers, self.application, self.config = servers, application, dict(config or {})
+        self.claim: Claim | None = None
+        self.again: Mapping[int, str] = {}
+        self.without_output: Container[int] = ()
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._publishing, self._closing = threading.RLock(), threading.Event()

@@ -15,7 +15,7 @@ that topic, and the writer of the whole batch adds its marker once all slots are
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
@@ -28,9 +28,8 @@ from kstreamnb.kafka.admin import Admin, write_refusal
 from kstreamnb.kafka.batch_marker import MARKER_KEY, PublishedOutput, last_marker, marker_value, parsed_marker, summed
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, await_broker, client, kafka_error
-from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
+from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of, commits_topic
 from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
-from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
 from kstreamnb.kafka.transaction_end import (
     STARTED_SINCE,
@@ -88,10 +87,7 @@ class TransactionalWriter(BatchWriter):
         config: the further settings.
         marker: the last batch that is known to be in Kafka, None before the first.
         lost: the marker whose transaction has no end in Kafka; None if every transaction has ended.
-        again: by number, the input of older batches that may come again after their state was rolled back.
         settle_s: seconds that `open` waits for the end of transactions of earlier writers.
-        without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
-        claim: read before each fencing; a writer without one fences any other.
     """
 
     fences: ClassVar[bool] = True
@@ -109,15 +105,12 @@ class TransactionalWriter(BatchWriter):
     ) -> None:
         super().__init__(servers, application, config=config)
         self.query, self.replicas, self.slots, self.slot = query, replicas, slots, slot
-        self.marker_topic = f"{application}-commits"
+        self.marker_topic = commits_topic(application)
         self._partition = 0 if slot is None else SHARED_PARTITIONS + slot
         self.marker: Marker | None = None
         self.lost: Marker | None = None
         self._committed: int | None = None  # the batch whose commit Kafka has confirmed last, in whatever partitions
         self._resumed = False
-        self.again: Mapping[int, str] = {}
-        self.without_output: Container[int] = ()
-        self.claim: Claim | None = None
         self._admin: Admin
         self._first_timeout_ms = self._timeout_ms = int(str(self._settings(_TUNING)[_TIMEOUT]))
         self.settle_s = _SETTLE_S

@@ -81,8 +81,7 @@ def merge(self: Sample, *others: Sample) -> Sample:
     """
     samples = (self, *others)
     for other in others:
-        if not isinstance(other, type(self)):
-            raise ConfigError(f'expected a Sample to merge, got type "{type(other).__name__}"')
+        expect(other, type(self), "each sample to merge")
     lanes: dict[tuple[str, int, int], list[TopicRecord]] = {}
     for source, sample in enumerate(samples):
         for record in sample.records:

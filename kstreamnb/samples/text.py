@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import INVISIBLE
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
@@ -245,8 +246,7 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     """
     names: list[str] | None = None
     rows: list[dict[str, Any]] = []
-    if not isinstance(text, str):
-        raise ConfigError(f'expected a table as text, got type "{type(text).__name__}"', hint="pass one string")
+    expect(text, str, "table", hint="pass one string")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
             continue

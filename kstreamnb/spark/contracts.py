@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles, Claim, FileClaim, to_files
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.rows import RowFunction
 from kstreamnb.spark.planning.deployment import Deployment
 
 Companion: TypeAlias = Callable[[Callable[[], bool]], object]
@@ -22,9 +22,6 @@ Companion: TypeAlias = Callable[[Callable[[], bool]], object]
 
 PREPARED = "kstreamnb.prepared"
 """The local property of Spark with what executors need to know of a batch."""
-
-RowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A function of rows as record batches of Arrow, for `mapInArrow`."""
 
 Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
 """Topic, partition, records ``(offset, timestamp, key, value, headers)``, and their order if it is not event time."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments, expect
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import CheckpointError, ConfigError, TopologyError
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -62,9 +62,7 @@ from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.client import Servers
-    from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
 Publish: TypeAlias = Literal["driver", "executors"]
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
@@ -271,22 +269,6 @@ def _refuse_loops(application: ApplicationPlan, sink: QuerySink | None) -> None:
         raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
 
 
-def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
-    refuse_connect(spark)
-    for value, kind, name, hint in (
-        (topology, Topology, "topology", "pass what builder.build() returns"),
-        (spark, SparkSession, "Spark session", "pass what spark_session() returns"),
-        (sink, QuerySink, "sink", "FunctionSink(function) passes each batch to a function"),
-    ):
-        if not isinstance(value, kind) and (value is not None or kind is Topology):
-            raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
-    if isinstance(topology, Topology):
-        if topology.stale is not None:  # it would run what the notebook no longer contains
-            raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
-        if topology.unwritten:
-            raise TopologyError(topology.unwritten)
-
-
 def _origin(
     admin: Admin, application: ApplicationPlan, folder: CheckpointFiles, *, is_new: bool
 ) -> tuple[Offsets | None, Offsets]:
@@ -300,12 +282,17 @@ def _origin(
 
 
 def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
-    _refuse_other_kinds(arguments["topology"], arguments["spark"], arguments["sink"])
-    for name in ("max_records", "spark_partitions", "memory_limit"):
-        number = arguments[name]
-        if number is not None and not (isinstance(number, int) and number >= 0):
-            raise ConfigError(f"{name} must be an integer from 0, got {number!r}")
+    refuse_connect(arguments["spark"])
+    expect(arguments["spark"], SparkSession | None, "spark", hint="pass what spark_session() returns")
+    expect(arguments["sink"], QuerySink | None, "sink", hint="FunctionSink(function) passes each batch to a function")
     check_arguments(deploy, arguments)
+    for name in ("max_records", "spark_partitions", "memory_limit"):
+        at_least(0, arguments[name] or 0, name)
+    topology: Topology = arguments["topology"]
+    if topology.stale is not None:  # it would run what the notebook no longer contains
+        raise TopologyError(f"the topology is stale: {topology.stale}", hint="build it again, then run this cell")
+    if topology.unwritten:
+        raise TopologyError(topology.unwritten)
     if arguments["publish"] == "executors" and arguments["sink"] is not None:
         raise ConfigError('publish="executors" needs Kafka as the sink')
     if duration_ms(arguments["slow_batch"], "slow_batch") <= 0:
@@ -373,17 +360,17 @@ def _kafka_sink(
 
     settings = application.config
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
-    writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
         replicas = settings.replication_factor
         writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas, slots=slots)
+        sink = SlotSink(writer) if slots else KafkaSink(writer)
     elif slots:
         raise ConfigError('publish="executors" needs transactions', hint='deploy(…, guarantee="exactly_once")')
     else:
-        writer = AtLeastOnceWriter(servers, application.id, config=producer)
+        sink = KafkaSink(AtLeastOnceWriter(servers, application.id, config=producer))
     if producer:
-        writer.new_producer()  # settings that it refuses are reported before any change
-    return SlotSink(writer) if slots else KafkaSink(writer)
+        sink.writer.new_producer()  # settings that it refuses are reported before any change
+    return sink
 
 
 def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config | Mapping[str, object] | None) -> int:

@@ -23,7 +23,7 @@ from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError, TopologyError, expect_known
 from kstreamnb.frame_cells import warn_of_cut, warn_of_unit
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.partition_counts import given_partitions
+from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.spark.execution.batch_operator import (
     BATCH_SCHEMA,
     BatchPlan,
@@ -96,7 +96,7 @@ def run(
     refuse_connect(spark)
     check_arguments(run, locals())
     settings = Config.of(config)
-    given, count = given_partitions(topology, settings, partitions)
+    given, count = resolve_partitions(topology, settings, partitions)
     spark = spark or spark_session()
     session = run_session(spark)
     application = plan_application(topology, settings, given, direct=True, default_partitions=count, split=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.batch_output import merge_batches
 from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, repeated, unpack
-from kstreamnb.spark.execution.rows import OUT, STORE
+from kstreamnb.spark.execution.rows import OUT, STORE, RowFunction, rows_in
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.arrow_types import HEADERS, arrow_column, spark_type
@@ -26,6 +26,7 @@ from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
+from kstreamnb.state.query_views import detail
 
 
 class RunResult(Displayed):
@@ -69,7 +70,7 @@ class RunResult(Displayed):
         for row in rows:
             parts[row["source"]].apply_delta(unpack_delta(bytes(row["blob"]), trust=True))
         stores = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
-        return StoreView(name, stores, timestamps=timestamps, headers=headers)
+        return StoreView(name, stores, show=detail(timestamps=timestamps, headers=headers))
 
     def close(self) -> None:
         """Release the outcome from the session."""
@@ -108,15 +109,15 @@ class RunResult(Displayed):
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
 
 
-def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Yield the rows of parcels with their order keys."""
+def _explode(topic: str, serdes: tuple[Serde, Serde]) -> RowFunction:
+    """Return the function that yields the records of a topic with their order keys."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for arrow in arrows:
-            for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
-                batch = unpack(row[2])
+            for source, seq, blob in rows_in(arrow):
+                batch = unpack(blob)
                 if batch.topic == topic:
-                    yield _rows(row[0], row[1], batch, serdes)
+                    yield _rows(source, seq, batch, serdes)
 
     return run
 

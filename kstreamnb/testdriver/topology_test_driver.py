@@ -22,7 +22,7 @@ from kstreamnb.hints import expect_known, unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.partition_counts import given_partitions
+from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.state import Store
@@ -121,7 +121,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         self.config = Config.of(config)
         if cache is not None:
             self.config = replace(self.config, cache_max_bytes=_CACHE_BYTES if cache else 0)
-        counts, default = given_partitions(topology, self.config, partitions)
+        counts, default = resolve_partitions(topology, self.config, partitions)
         start = instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.router = Router(topology, self.config, partitions=counts, default_partitions=default, layout=task_layout)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.arguments import check_arguments, expect_number
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
@@ -54,7 +54,6 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
     check_arguments(samples, locals())
     from hypothesis import strategies as st
 
-    expect_number(records, "records")
     known = [each for each in example if any(source.reads(each.topic) for source in topology.sources())]
     if not known:
         topics = [topic for source in topology.sources() for topic in source.topics]

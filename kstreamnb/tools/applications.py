@@ -106,7 +106,7 @@ def _text(path: str) -> str:
     return read_text(path)
 
 
-def read_options(given: Sequence[str]) -> dict[str, Any]:
+def config_options(given: Sequence[str]) -> dict[str, Any]:
     """Return the settings of texts NAME=VALUE and files, by name; a later one wins."""
     for each in given:
         if "=" not in each and not Path(each).is_file():

@@ -237,9 +237,8 @@ def driver_outcome(
 
 def internal_topics(topology: Topology, config: Config | Mapping[str, Any] | None = None) -> set[str]:
     """Return the names that topics between sub-topologies, and changelogs, have in Kafka."""
-    plan = TaskPlan(topology, (), config=Config.of(config))
-    changelogs = {f"{plan.application_id}-{store}-changelog" for store in topology.stores}
-    return {plan.topic(name) for name in topology.internal_topics} | changelogs
+    application = TaskPlan(topology, (), config=Config.of(config)).application_id
+    return {topic.name for topic in topology.owned_topics(application)}
 
 
 def _on_frames(
@@ -263,6 +262,7 @@ def _on_kafka(
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
     from kstreamnb.kafka.capture import CaptureLimits, capture
+    from kstreamnb.kafka.output_batch import commits_topic
     from kstreamnb.kafka.producer import produce
     from kstreamnb.spark.deploy import deploy
     from kstreamnb.spark.planning.output_topics import reader_serdes, writer_serdes
@@ -296,7 +296,7 @@ def _on_kafka(
         outputs = {}
         everything = CaptureLimits(records=None, bytes=None, seconds=None)
         written = {topic for topic in Admin(servers).topics() if not topic.startswith("__")}
-        for topic in sorted(written - inputs - internal_topics(topology, config) - {f"{application.id}-commits"}):
+        for topic in sorted(written - inputs - internal_topics(topology, config) - {commits_topic(application.id)}):
             key_serde, value_serde = writer_serdes(application, topic)
             captured = capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde)
             outputs[topic] = list(captured.records)

@@ -18,6 +18,7 @@ from kstreamnb.errors import UnknownTopicError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import last_value
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.output_batch import commits_topic
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 
 SHARED_PARTITIONS = 2
@@ -42,7 +43,7 @@ class TopicClaim(Claim):
     """
 
     def __init__(self, servers: Servers, application: str, replicas: int = -1, slots: int = 0) -> None:
-        self._servers, self._topic = servers, f"{application}-commits"
+        self._servers, self._topic = servers, commits_topic(application)
         admin = Admin(servers)
         create_commits_topic(admin, self._topic, replicas, slots)
         super().__init__(last_value(admin, self._topic, _PARTITION) or b"")

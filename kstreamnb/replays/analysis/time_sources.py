@@ -256,12 +256,12 @@ class _Join(TimeSource):
                 number = at.get((track, step, format_value(key)))
                 if arrival.task != task or number is None:
                     continue
-                for matched in dict.fromkeys(self._found(side.traits, arrival, key)):
+                for matched in dict.fromkeys(self._matches(side.traits, arrival, key)):
                     partner = at.get((1 - track, matched, format_value(key)))
                     if partner is not None and matched <= step:
                         yield Link(number, partner, step)
 
-    def _found(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
+    def _matches(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
         index = self.run.index
         owner = store_owner(self.run, arrival.task, traits.store)

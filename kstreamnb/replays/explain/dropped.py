@@ -20,6 +20,7 @@ from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.replays.navigation import Navigation
+from kstreamnb.topology.nodes import Source
 
 
 def why_dropped(
@@ -141,8 +142,8 @@ def _expired(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
 
 def _unreadable(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     source = run.topology.nodes[drop.node]
-    plan = run.tasks[drop.task].plan
-    serdes = f"{plan.key_serde(source.key_serde)} and {plan.value_serde(source.value_serde)}"  # type: ignore[union-attr]
+    assert isinstance(source, Source)
+    serdes = " and ".join(map(str, run.tasks[drop.task].plan.serdes(source)))
     because = f": {drop.details['error']}" if "error" in drop.details else ""
     return (
         f"it cannot be read by the serdes of key and value, {serdes}{because}",

@@ -162,10 +162,10 @@ class ErrorResponse:
 Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorResponse | str]"
 
 
-def handler_of(value: Any, setting: str) -> Handler:
+def handler_of(value: object, setting: str) -> Handler:
     """Return a handler from a word, a function, or the class name that Kafka Streams knows it by."""
     if callable(value):
-        return taking(value, "context", "error", what=f"function as {setting}")  # type: ignore[no-any-return]
+        return taking(value, "context", "error", what=f"function as {setting}")
     word = value
     if str(value).endswith("ExceptionHandler"):
         word = dict(rows_of(__package__, "java_handlers.tsv")).get(str(value).rsplit(".", 1)[-1], value)

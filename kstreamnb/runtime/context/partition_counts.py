@@ -12,7 +12,7 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.topology import Topology
 
 
-def given_partitions(topology: Topology, config: Config, partitions: object) -> tuple[Mapping[str, int], int]:
+def resolve_partitions(topology: Topology, config: Config, partitions: object) -> tuple[Mapping[str, int], int]:
     """Return the numbers of partitions by topic, and the number of all other topics.
 
     Args:
@@ -28,7 +28,7 @@ def given_partitions(topology: Topology, config: Config, partitions: object) -> 
         >>> from kstreamnb import StreamsBuilder
         >>> builder = StreamsBuilder("shop")
         >>> builder.stream("orders").to("copies")
-        >>> given_partitions(builder.build(), Config(), {"orders": 4})
+        >>> resolve_partitions(builder.build(), Config(), {"orders": 4})
         ({'orders': 4}, 1)
     """
     if not isinstance(partitions, Mapping):

@@ -368,7 +368,3 @@ class Task(Checkpointed, Queued):
                 store.journal = recorder.journal(task, store)
             elif self._journals is not None:
                 store.journal = self._journals[name] = _Changes()
-
-
-class GlobalTask(Task):
-    """Maintains the global stores: every record of their topics is applied at once, whatever its partition."""

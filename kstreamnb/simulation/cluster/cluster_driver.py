@@ -15,7 +15,7 @@ from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.partition_counts import given_partitions
+from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
 from kstreamnb.simulation.cluster.events import ThreadEvents
@@ -69,7 +69,7 @@ class ClusterDriver(Closing):
         verify: bool | None = None,
     ) -> None:
         check_arguments(ClusterDriver.__init__, locals())
-        given, count = given_partitions(topology, Config.of(config), partitions)
+        given, count = resolve_partitions(topology, Config.of(config), partitions)
         self.clock, self._broker = Clock(instant_ms(wall_clock, "start of the wall clock")), Broker()
         self.applications: dict[str, Application] = {}
         self._cluster = Cluster(

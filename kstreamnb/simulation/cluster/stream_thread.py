@@ -11,7 +11,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
-from kstreamnb.runtime.task.task import GlobalTask, Task
+from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
@@ -55,7 +55,7 @@ class StreamThread:
             self._own(topic, count, strict=strict)
         global_plan = plan_global_task(topology, config, known)
         noted = 0 if recorder is None else len(recorder.log)
-        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
+        self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
         self._global_positions: dict[InputPartition, int] = {}
         if self.global_task is not None:
             self._begin([self.global_task], noted)

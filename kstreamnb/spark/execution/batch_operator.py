@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,17 +21,17 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.frame_cells import arrow_reader
-from kstreamnb.runtime.task.task import Counters, GlobalTask
+from kstreamnb.runtime.task.task import Counters, Task
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
-from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, row_batch
+from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, RowFunction, row_batch, rows_in
 from kstreamnb.spark.execution.state_codec import pack_delta
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import commit, run_batches
-from kstreamnb.spark.execution.worker_cache import CachedTask, new_task, output_format, worker_state
+from kstreamnb.spark.execution.worker_cache import CachedTask, new_global_task, new_task, output_format, worker_state
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.output_topics import at_source
 
@@ -42,7 +42,6 @@ BATCH_SCHEMA = (
 _KINDS = (pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
 _ARROW = pa.schema([(part.split()[0], kind) for part, kind in zip(BATCH_SCHEMA.split(", "), _KINDS, strict=True)])
 _PART = 20_000
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row9 = tuple[int, int, int, int, int, int, int, int, bytes]
 Part = TypeVar("Part", Arrival, FrameRows)
 
@@ -101,7 +100,7 @@ class _TaskRun:
         return _row(self.plan.deployment, self.placed.level, target, self.source, self.seq, blob, first)
 
 
-def packed_rows(plan: BatchPlan, topic: str, serde: Serde, about: Mapping[str, str]) -> Work:
+def packed_rows(plan: BatchPlan, topic: str, serde: Serde, about: Mapping[str, str]) -> RowFunction:
     """Return the function that packs the rows of a topic for the first level.
 
     Args:
@@ -123,7 +122,7 @@ def packed_rows(plan: BatchPlan, topic: str, serde: Serde, about: Mapping[str, s
                     yield _batch([_row(deployment, -1, targets[p.rank], p.rank, 0, p.pack(), p.first()) for p in parts])
         except SerdeError as error:
             error.add_note(f'Detail: it is a key of input "{topic}", column "{about["column"]}"')
-            yield _batch([_failed(plan, None, error)])
+            yield _batch([_failed(None, error)])
 
     return run
 
@@ -180,22 +179,22 @@ class _FirstLevel:
                 yield from self.task_run.feed(here)
 
 
-def first_level(plan: BatchPlan) -> Work:
+def first_level(plan: BatchPlan) -> RowFunction:
     """Turn packed rows into batches; records for later levels become batches unchanged."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         level = _FirstLevel(plan)
         try:
             for arrow in arrows:
-                yield _batch([made for row in _rows_of(arrow) for made in level.add(row)])
+                yield _batch([made for row in rows_in(arrow) for made in level.add(row)])
             yield _batch(list(level.finish()))
         except KStreamError as error:
-            yield _batch([_failed(plan, level.task_run, error)])
+            yield _batch([_failed(level.task_run, error)])
 
     return _seldom_collecting(run)
 
 
-def next_level(plan: BatchPlan, level: int) -> Work:
+def next_level(plan: BatchPlan, level: int) -> RowFunction:
     """Turn parcels, sorted by group and first record, into batches."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -205,7 +204,7 @@ def next_level(plan: BatchPlan, level: int) -> Work:
         try:
             for arrow in arrows:
                 rows: list[Row9] = []
-                for row in _rows_of(arrow):
+                for row in rows_in(arrow):
                     target = row[1]
                     if target < 0 or deployment.tasks[target].level != level:
                         rows.append((deployment.routing_key_at(level + 1, target, row[2]), *row[1:]))
@@ -221,12 +220,12 @@ def next_level(plan: BatchPlan, level: int) -> Work:
             if task_run is not None:
                 yield _batch([*task_run.feed(merge.rest()), *task_run.finish()])
         except KStreamError as error:
-            yield _batch([_failed(plan, task_run, error)])
+            yield _batch([_failed(task_run, error)])
 
     return _seldom_collecting(run)
 
 
-def _seldom_collecting(run: Work) -> Work:
+def _seldom_collecting(run: RowFunction) -> RowFunction:
     def spared(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with gc_relaxed():
             yield from run(arrows)
@@ -270,17 +269,13 @@ def _row(
     return deployment.routing_key_at(level + 1, target, source), target, source, seq, *first, blob
 
 
-def _failed(plan: BatchPlan, task_run: _TaskRun | None, error: KStreamError) -> Row9:
+def _failed(task_run: _TaskRun | None, error: KStreamError) -> Row9:
     name, source = ("", 0) if task_run is None else (task_run.placed.name, task_run.source)
     return 0, FAILURE, source, 0, 0, 0, 0, 0, pack_failure(name, error)
 
 
 def _batch(rows: list[Row9]) -> pa.RecordBatch:
     return row_batch(rows, _ARROW)
-
-
-def _rows_of(arrow: pa.RecordBatch) -> Iterator[Row9]:
-    return zip(*(column.to_pylist() for column in arrow.columns), strict=True)
 
 
 def record_batch(
@@ -328,13 +323,12 @@ def header_values(column: list[Any] | None) -> list[Any] | None:
     return headers if any(headers) else None
 
 
-def _global_tables(plan: BatchPlan, application: int) -> GlobalTask:
+def _global_tables(plan: BatchPlan, application: int) -> Task:
     """Return the global tables of an application, filled once in each worker."""
     tables = worker_state(plan.deployment).tables
     if application not in tables:
-        global_plan = plan.deployment.global_plan(application)
-        assert global_plan is not None
-        task = tables[application] = GlobalTask(global_plan, Clock(plan.wall_clock_ms))
+        clock = Clock(plan.wall_clock_ms)
+        task = tables[application] = new_global_task(plan.deployment, application, clock, track=False)
         for blob in plan.global_batches.value.get(application, ()):
             batch = unpack(blob)
             task.run(*partition_of(batch), batch.records())

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.handlers import RecordProduced
@@ -192,12 +192,16 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
     return joined
 
 
-def single_tasks(tasks: Iterable[Task | CyclicTask]) -> list[Task]:
+AnyTask: TypeAlias = Task | CyclicTask
+"""A task, the keeper of global tables among them, or the tasks of a cycle."""
+
+
+def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:
     """Return the tasks with those of cycles one by one."""
     return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
 
 
-def state_vars_of(task: Task | CyclicTask) -> dict[tuple[str, str], Any]:
+def state_vars_of(task: AnyTask) -> dict[tuple[str, str], Any]:
     """Return the state variables of a task, or of all members of a cycle, as a delta names them."""
     if isinstance(task, CyclicTask):
         return _joined({id_: StateDelta({}, state_vars_of(each)) for id_, each in task.members.items()}).state_vars

@@ -16,13 +16,12 @@ import cloudpickle
 from kstreamnb.runtime.codegen.node_context import NodeContext
 from kstreamnb.runtime.context.punctuation import Schedule
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.state_codec import Attributes
 from kstreamnb.state import Store
 
 
-def attributes_of(task: Task | CyclicTask) -> Attributes:
+def attributes_of(task: AnyTask) -> Attributes:
     """Return the attributes of a task's processors, without those that lead to the task or cannot be pickled."""
     attributes: Attributes = {}
     for node, owner in _owners(task).items():
@@ -33,7 +32,7 @@ def attributes_of(task: Task | CyclicTask) -> Attributes:
     return attributes
 
 
-def give_attributes(task: Task | CyclicTask, attributes: Attributes) -> None:
+def give_attributes(task: AnyTask, attributes: Attributes) -> None:
     """Set what `attributes_of` returned; attributes of nodes that the task does not have stay packed."""
     owners = _owners(task) if attributes else {}
     for node in attributes.keys() & owners.keys():
@@ -41,7 +40,7 @@ def give_attributes(task: Task | CyclicTask, attributes: Attributes) -> None:
             setattr(owners[node], name, pickle.loads(data))
 
 
-def _owners(task: Task | CyclicTask) -> dict[tuple[str, str], object]:
+def _owners(task: AnyTask) -> dict[tuple[str, str], object]:
     members = task.members.items() if isinstance(task, CyclicTask) else [("", task)]
     return {(id_, node): owner for id_, member in members for node, owner in member.context.processors.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NotRequired, TypeAlias, TypedDict
 
@@ -23,6 +23,9 @@ _ARROW = pa.schema(
 )
 Row5: TypeAlias = tuple[int, int, int, int, bytes]
 """Group value, target (a task or a negative address), producer, number among the producer's rows, packed batch."""
+
+RowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function of rows as record batches of Arrow, for `mapInArrow`."""
 
 
 class TaskReport(TypedDict):
@@ -63,3 +66,8 @@ def row_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = _ARROW) -> pa
         for kind, each in zip(schema.types, buffers, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def rows_in(arrow: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of a record batch of Arrow."""
+    return zip(*(column.to_pylist() for column in arrow.columns), strict=True)

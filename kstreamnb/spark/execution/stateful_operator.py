@@ -11,7 +11,7 @@ import pickle
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -25,14 +25,24 @@ from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.task_context import RowsOf
-from kstreamnb.runtime.task.task import Counters
+from kstreamnb.runtime.task.task import Counters, Task
 from kstreamnb.spark.execution.cyclic_task import single_tasks
 from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
-from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, TaskReport, row_batch
+from kstreamnb.spark.execution.rows import (
+    DELTA,
+    FAILURE,
+    OUT,
+    REPORT,
+    Row5,
+    RowFunction,
+    TaskReport,
+    row_batch,
+    rows_in,
+)
 from kstreamnb.spark.execution.seed import plant
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import changelog, commit, run_batches
@@ -81,14 +91,11 @@ class StatefulOperator(StatefulProcessor):
         freeze_heap()
 
 
-def stateless_level(
-    deployment: Deployment, level: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def stateless_level(deployment: Deployment, level: int) -> RowFunction:
     """Return the function of a stateless level for `mapInArrow`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (zip(*(column.to_pylist() for column in batch.columns), strict=True) for batch in batches)
-        groups: dict[int, list[Row5]] = grouped(chain.from_iterable(rows), itemgetter(0))
+        groups: dict[int, list[Row5]] = grouped(chain.from_iterable(map(rows_in, batches)), itemgetter(0))
         with gc_relaxed():
             for group in sorted(groups):
                 yield row_batch(list(run_group(deployment, level, group, groups[group], None)))
@@ -160,7 +167,7 @@ def _run_placed(
         delta = log.save(cached)
         if delta is not None and deployment.options.live:
             yield next_group, DELTA, source, cached.seq, delta
-    release(deployment, placed.number, cached)
+    release(deployment, placed, cached)
     out: dict[str, int] = {}
     for seq, (target, batch) in enumerate(addressed(deployment, placed, batches)):
         batch.clock_ms = cached.clock.now_ms
@@ -194,8 +201,9 @@ def _run_task(
 ) -> list[RecordBatch]:
     task = cached.task
     if isinstance(placed, Replica):
+        assert isinstance(task, Task)
         for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
-            task.run(*partition_of(arrival.batch), arrival.batch.records())  # type: ignore[union-attr]
+            task.run(*partition_of(arrival.batch), arrival.batch.records())
         return []
     members = single_tasks([task])
     if placed.uses_global and members[0].global_state is not (tables := replica_of(deployment, placed)):

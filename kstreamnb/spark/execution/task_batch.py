@@ -21,7 +21,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Batch, RecordPosition
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask, single_tasks
+from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask, single_tasks
 from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, stretches, to_kafka
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, PartitionKey, Positions, Taken
 from kstreamnb.topology.nodes import grouped
@@ -61,9 +61,7 @@ class OutputFormat:
         return RecordBatch.of_columns(topic, partition, order, shaped, kafka=leaves)
 
 
-def run_batches(
-    task: Task | CyclicTask, arrivals: list[Arrival], positions: Positions, form: OutputFormat
-) -> list[RecordBatch]:
+def run_batches(task: AnyTask, arrivals: list[Arrival], positions: Positions, form: OutputFormat) -> list[RecordBatch]:
     """Run a task over all arrivals in canonical order; returns what it produced."""
     if not any(len(arrival.batch) for arrival in arrivals):
         return []
@@ -141,7 +139,7 @@ def _run_cycle(task: CyclicTask, merged: Merged, marks: list[int]) -> Iterator[O
     yield order
 
 
-def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
+def commit(task: AnyTask, form: OutputFormat) -> list[RecordBatch]:
     """Flush caches at the end of a batch."""
     task.commit()
     for store in task.stores.values():
@@ -151,7 +149,7 @@ def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
     return _batches(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), form)
 
 
-def changelog(task: Task | CyclicTask) -> list[RecordBatch]:
+def changelog(task: AnyTask) -> list[RecordBatch]:
     """Return the records of a batch for changelog topics: the last of each key, and every version of a versioned store.
 
     Topics keep the last record of each key anyway, so the others would only be compacted away.
@@ -177,14 +175,14 @@ def _changelog_batch(topic: str, records: list[RecordProduced]) -> RecordBatch:
     return RecordBatch.of_columns(topic, np.asarray(partitions, np.int64), order, columns, kafka=True)
 
 
-def _deep(task: Task | CyclicTask, order: OrderKey) -> OrderKey:
+def _deep(task: AnyTask, order: OrderKey) -> OrderKey:
     """Return the order keys of produced records; a cycle knows their depths."""
     if not isinstance(task, CyclicTask):
         return order
     return OrderKey(order.max_timestamp, order.input_rank, order.offset, np.asarray(task.take_depths(), np.int64))
 
 
-def _tick(task: Task | CyclicTask, ticks: list[Taken], marks: list[int]) -> None:
+def _tick(task: AnyTask, ticks: list[Taken], marks: list[int]) -> None:
     clock = task.context.clock
     for _, now_ms, key, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)

@@ -19,6 +19,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import StateDelta
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import Attributes, PackedDelta, pack_row, unpack_row
 from kstreamnb.state import InCache
@@ -100,7 +101,7 @@ class TaskFile:
         if self._database.in_transaction:
             self._database.execute("COMMIT")
 
-    def load(self, task: Any, head: FileHead) -> None:
+    def load(self, task: AnyTask, head: FileHead) -> None:
         """Give a new task the content of the file."""
         for rows in self.tables.values():
             rows.discard()  # what a processor's init has put

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from kstreamnb.runtime.context.task_context import RowsOf
 from kstreamnb.runtime.task.task import StateDelta
-from kstreamnb.spark.execution.cyclic_task import state_vars_of
+from kstreamnb.spark.execution.cyclic_task import AnyTask, state_vars_of
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.state_codec import PackedDelta, pack_rows
 from kstreamnb.spark.execution.task_file import FileHead, TaskFile
@@ -104,7 +103,7 @@ def head_of(cached: CachedTask) -> FileHead:
     return FileHead(cached.seq, cached.token, dict(cached.positions), cached.clock.now_ms, attributes, {}, {})
 
 
-def _portions(task: Any) -> Iterator[StateDelta]:
+def _portions(task: AnyTask) -> Iterator[StateDelta]:
     """Yield the whole state of a task as deltas of limited size."""
     yield StateDelta({}, state_vars_of(task))
     for name, store in task.stores.items():

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain, count, islice
 from pathlib import Path
 from sys import getsizeof
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
@@ -21,8 +21,8 @@ from kstreamnb.errors import SparkError
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_context import RowsOf
-from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
-from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.runtime.task.task import Changelog, Task
+from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
 from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
@@ -39,9 +39,6 @@ _FOR_FILES = 0.25
 """The part of the memory limit that is left to tasks with files, once there are any."""
 _SAMPLE, _ALIGNED = 32, 16
 _SHARED = frozenset({bool, type(None)})
-
-AnyTask: TypeAlias = Task | CyclicTask
-"""A task, the keeper of global tables among them, or the tasks of a cycle."""
 
 
 @dataclass
@@ -103,7 +100,7 @@ class WorkerState:
     replicas: dict[int, CachedTask] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     formats: dict[tuple[int, int], OutputFormat] = field(default_factory=dict)
-    tables: dict[int, GlobalTask] = field(default_factory=dict)
+    tables: dict[int, Task] = field(default_factory=dict)
 
 
 # Weak keys: everything that belongs to a deployment goes when the process forgets the deployment.
@@ -125,19 +122,19 @@ def acquire(deployment: Deployment, number: int) -> CachedTask | None:
     return state.tasks.pop(number, None) or state.replicas.pop(number, None)
 
 
-def release(deployment: Deployment, number: int, cached: CachedTask) -> None:
+def release(deployment: Deployment, placed: TaskPlacement | Replica, cached: CachedTask) -> None:
     """Put a task back.
 
     Tasks that are in memory stay there. If they take more than their part of the limit with this one, it moves to a
     file with its next batch; and if all tasks exceed the limit, the least recently used of those with files are closed.
     """
     state = worker_state(deployment)
-    if isinstance(cached.task, GlobalTask):
-        state.replicas[number] = cached
+    if isinstance(placed, Replica):
+        state.replicas[placed.number] = cached
         return
-    state.tasks[number] = cached
+    state.tasks[placed.number] = cached
     cached.released = next(_releases)
-    if not deployment.tasks[number].stateful:
+    if not placed.stateful:
         return
     _measure(cached)
     _publish(_used())
@@ -233,7 +230,7 @@ def replica_of(deployment: Deployment, placed: TaskPlacement) -> Task | None:
             if replica.number in state.failed:
                 return None
             task = state.replicas[replica.number].task
-            assert isinstance(task, GlobalTask)
+            assert isinstance(task, Task)
             return task
     raise SparkError("a task's global tables have no replica")
 
@@ -286,12 +283,12 @@ def new_task(
     return CachedTask(CyclicTask(placed.members, clock, global_state, inner, hidden, track=track, **shared), clock)
 
 
-def new_global_task(deployment: Deployment, application: int, clock: Clock) -> GlobalTask:
-    """Create the keeper of an application's global stores, without rows."""
+def new_global_task(deployment: Deployment, application: int, clock: Clock, *, track: bool = True) -> Task:
+    """Create the keeper of an application's global stores, without rows; ``track`` notes changes."""
     plan = deployment.global_plan(application)
     if plan is None:
         raise SparkError(f'application "{deployment.applications[application].id}" has no global stores')
-    return GlobalTask(plan, clock, track=True)
+    return Task(plan, clock, track=track)
 
 
 def empty_task(deployment: Deployment, placed: TaskPlacement | Replica) -> AnyTask:

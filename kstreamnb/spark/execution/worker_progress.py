@@ -24,7 +24,7 @@ from kstreamnb.background import background
 from kstreamnb.hints import message_of
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles
 from kstreamnb.kafka.storage.checkpoint_lock import try_lock
-from kstreamnb.spark.execution.worker_cache import AnyTask
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 
 _EVERY_S = 0.2
 _SIZE = 4096

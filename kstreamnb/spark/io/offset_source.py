@@ -18,6 +18,7 @@ from kstreamnb.spark.contracts import Chunk
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.bounded_reader import BoundedReader, TopicFollower
+    from kstreamnb.kafka.client import Servers
 
 FEW_RECORDS = 2000
 """The records of the largest batch that is read by the process that plans it."""
@@ -34,7 +35,7 @@ class KafkaOffsetSource:
     ``starting`` says where each topic begins; a topic that it does not name begins with its first record.
     """
 
-    servers: Any = field(repr=False)
+    servers: Servers = field(repr=False)
     topics: tuple[str, ...]
     global_topics: tuple[str, ...] = ()
     starting: Mapping[str, Starting] = field(default_factory=dict)

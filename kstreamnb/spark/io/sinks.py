@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,10 @@ from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.topology.nodes import grouped
 
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
 _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
 
@@ -34,7 +38,7 @@ class KafkaSink(QuerySink):
     Units: ``patience_s`` is how many seconds a broker may be away before the query fails.
     """
 
-    writer: Any
+    writer: TransactionalWriter | AtLeastOnceWriter
     patience_s: float = 300.0
     kafka: bool = True
     _closing: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -42,7 +46,7 @@ class KafkaSink(QuerySink):
     @property
     def pipelined(self) -> bool:
         """True for a writer that newer deployments fence: nothing else keeps another process from publishing."""
-        return bool(self.writer.fences)
+        return self.writer.fences
 
     def claim(self, files: CheckpointFiles) -> Claim:
         """Claim the transactions of the application; without transactions, the checkpoint."""

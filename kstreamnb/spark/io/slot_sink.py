@@ -17,21 +17,22 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from kstreamnb.errors import FencedError, KStreamError
 from kstreamnb.kafka.batch_marker import PublishedOutput, summed
+from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import OutputBatch, checksum_of
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
-from kstreamnb.spark.contracts import PREPARED, QueryBatch, RowFunction
+from kstreamnb.spark.contracts import PREPARED, QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput, PublishedSlot, times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, unpack
-from kstreamnb.spark.execution.rows import FAILURE, PUBLISHED, Row5, row_batch
+from kstreamnb.spark.execution.rows import FAILURE, PUBLISHED, Row5, RowFunction, row_batch, rows_in
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import FIRST_SLOT
 
@@ -69,7 +70,7 @@ class SlotPublisher:
         claim: that of the query's start.
     """
 
-    servers: Any
+    servers: Servers
     application: str
     query: str
     config: Mapping[str, object]
@@ -87,7 +88,7 @@ class SlotPublisher:
         slots: dict[int, SlotRecords] = {}
         others: list[Row5] = []
         for arrow in arrows:
-            for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
+            for row in rows_in(arrow):
                 if row[1] > FIRST_SLOT:
                     others.append(row)
                     continue
@@ -118,6 +119,8 @@ class SlotPublisher:
             return PublishedSlot(slot, whole.records, whole.checksum, differs=False, times=times, process=process)
         here = f"{socket.gethostname()} {os.getpid()}"
         sink, done = self._publish(batch, slot, is_open=prepared.processes.get(str(slot)) == here)
+        assert isinstance(sink.writer, TransactionalWriter)
+        assert sink.writer.marker is not None
         return PublishedSlot(slot, done.records, sink.writer.marker.output, done.differs, times, here)
 
     def _publish(self, batch: QueryBatch, slot: int, *, is_open: bool) -> tuple[KafkaSink, OutputBatch]:
@@ -155,6 +158,7 @@ class SlotSink(KafkaSink):
         processes: names of the processes that have slots open, by slot.
     """
 
+    writer: TransactionalWriter
     processes: dict[str, str] = field(default_factory=dict, repr=False)
 
     pipelined = False  # the tasks of the next batch would publish before this one is marked
@@ -190,5 +194,5 @@ class SlotSink(KafkaSink):
         self.processes.update({str(each.slot): each.process for each in slots})
         checksum = checksum_of(json.dumps([(each.slot, each.checksum) for each in slots]))
         whole = PublishedOutput(sum(each.records for each in slots), checksum)
-        done: OutputBatch = self.writer.publish(batch.number, batch.source, (), batch.positions, in_slots=whole)
+        done = self.writer.publish(batch.number, batch.source, (), batch.positions, in_slots=whole)
         return replace(done, differs=done.differs or any(each.differs for each in slots))

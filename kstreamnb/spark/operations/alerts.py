@@ -145,9 +145,6 @@ def alerts(
         [['lag grows'], ['stalled', 'lag grows']]
     """
     check_arguments(alerts, locals())
-    for name, each in (("before", before), ("now", now)):
-        expect(each, Iterable, name, hint="pass what query.metrics() returns")
-    expect(rules, Iterable | None, "rules", hint="pass rules of alert_rules()")
     seen = _Readings(list(before), list(now), elapsed_ms(before, now, elapsed))
     chosen = list(alert_rules() if rules is None else rules)
     for metric in (*seen[0], *seen[1]):

@@ -16,9 +16,8 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import NO_TIME, OffsetMetadata, decode_metadata
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import single_tasks
+from kstreamnb.spark.execution.cyclic_task import AnyTask, single_tasks
 from kstreamnb.spark.execution.seed import PendingRecords
-from kstreamnb.spark.execution.worker_cache import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.operations import state_checks as checks
 from kstreamnb.spark.operations.application_topics import topics_for

@@ -82,7 +82,7 @@ def keep_changelogs(
     missing = [topic for topic in needed if topic.name not in existing]
     create_owned(admin, missing, deployment.application.config.replication_factor)
     if old is not None and not old.changelogs:
-        publish_snapshot(session, deployment, folder, sink.writer)
+        publish_snapshot(session, deployment, folder, sink)
     return [topic.name for topic in needed]
 
 

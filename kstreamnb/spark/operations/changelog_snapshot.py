@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.kafka.output_batch import OutputRecord, columns_of
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.io.changelog_topics import changelog_topics
+from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.changelog_restore import read_topics, stores_of
 from kstreamnb.spark.state.checkpoint_reader import read_tasks, require_finished
 
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.client import Servers
+
 _MOST_RECORDS = 100_000  # in a transaction
 
 
-def publish_snapshot(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, writer: Any) -> None:
+def publish_snapshot(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, sink: KafkaSink) -> None:
     """Write all rows of all stores to their changelogs, and deletions of what is in those topics and nowhere else.
 
     Raises:
@@ -26,13 +30,13 @@ def publish_snapshot(spark: SparkSession, deployment: Deployment, checkpoint: Ch
     """
     hint = "start it once with available_now=True and without changelogs, then with changelogs=True"
     require_finished(checkpoint, deployment.application.id, hint)
-    records = _records(spark, deployment, checkpoint, writer.servers)
+    records = _records(spark, deployment, checkpoint, sink.writer.servers)
     while part := list(islice(records, _MOST_RECORDS)):
-        writer.write(columns_of(part))
+        sink.writer.write(columns_of(part))
 
 
 def _records(
-    spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, servers: Any
+    spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, servers: Servers
 ) -> Iterator[OutputRecord]:
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
     logged = read_topics(servers, topics, {})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, decode_metadata
+from kstreamnb.kafka.output_batch import commits_topic
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import from_json
 from kstreamnb.spark.io.changelog_topics import changelog_topics
@@ -44,7 +45,7 @@ def refuse_foreign_progress(
         _refuse_later(admin, application.id, own)
         refuse_members(admin, application.id, application.external)
         return
-    if admin.topics([f"{application.id}-commits"]):
+    if admin.topics([commits_topic(application.id)]):
         return
     foreign = sorted(committed.keys() - reset.keys())
     if foreign:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.spark.execution.worker_cache import AnyTask
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.planning.deployment import Deployment

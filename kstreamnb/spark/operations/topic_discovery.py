@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
 from kstreamnb.hints import nearest
+from kstreamnb.kafka.output_batch import commits_topic
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
@@ -90,7 +91,7 @@ def application_over(
         UnknownTopicError: an input topic does not exist.
     """
     name = TaskPlan(topology, (), config=settings).application_id
-    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
+    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {commits_topic(name)}
     for source in topology.sources():
         for topic in source.topics:
             if topic not in topics and topic not in topology.internal_topics:

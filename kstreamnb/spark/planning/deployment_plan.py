@@ -14,7 +14,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.partition_counts import given_partitions
+from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
@@ -197,7 +197,7 @@ def plan(
     """
     check_arguments(plan, locals())
     settings = Config.of(config)
-    given, count = given_partitions(topology, settings, partitions)
+    given, count = resolve_partitions(topology, settings, partitions)
     default = None if isinstance(partitions, Mapping) else count
     over = partial(plan_application, topology, settings, given, direct=False, default_partitions=default)
     application = over(split=None)

@@ -25,6 +25,7 @@ from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.telemetry.query_charts import query_charts
 from kstreamnb.spark.telemetry.query_cost import query_cost
+from kstreamnb.state.query_views import detail
 from kstreamnb.suggesting import Suggesting
 
 _LOOK_S = 0.1
@@ -242,7 +243,8 @@ class Query(Suggesting):
             StateError: the store is unknown.
             JvmGoneError: the JVM, which reads checkpoints, is gone.
         """
-        return LiveView(name, self.control.action.stores, self._waiting, timestamps=timestamps, headers=headers)
+        show = detail(timestamps=timestamps, headers=headers)
+        return LiveView(name, self.control.action.stores, self._waiting, show)
 
     def hand_over(self, timeout_s: float = 60.0) -> HandOver:
         """Process what is in the input topics, stop, and leave everything that Kafka Streams needs to continue.

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, RowFunction, StreamSettings
+from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, StreamSettings
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import name_input
-from kstreamnb.spark.execution.rows import ROW_SCHEMA
+from kstreamnb.spark.execution.rows import ROW_SCHEMA, RowFunction
 from kstreamnb.spark.execution.state_log import STATE
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class

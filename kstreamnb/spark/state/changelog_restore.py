@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
+from kstreamnb.spark.execution.cyclic_task import AnyTask
+from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.state.store import ChangelogBytes
 from kstreamnb.topology.partitions import changelog_topic

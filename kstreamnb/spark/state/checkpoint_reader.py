@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from kstreamnb.background import wait_until
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD
-from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
+from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
 

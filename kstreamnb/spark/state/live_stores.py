@@ -23,6 +23,7 @@ from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.spark.state.checkpoint_reader import await_commit, read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
+from kstreamnb.state.query_views import Detail
 
 _MOST_WAITING_BYTES = 64 << 20
 
@@ -145,12 +146,10 @@ class LiveView(StoreView):
     ``batch`` is the batch that the last answer was from, ``lag`` the records that wait in the input topics.
     """
 
-    def __init__(
-        self, name: str, stores: LiveStores, lag: Callable[[], int], *, timestamps: bool = False, headers: bool = False
-    ) -> None:
+    def __init__(self, name: str, stores: LiveStores, lag: Callable[[], int], show: Detail = "values") -> None:
         self._stores, self._lag_now = stores, lag
         batch, parts = stores.ask(name, list)
-        super().__init__(name, parts, batch=batch, timestamps=timestamps, headers=headers)
+        super().__init__(name, parts, batch=batch, show=show)
 
     @property
     def lag(self) -> int:

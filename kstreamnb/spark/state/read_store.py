@@ -17,6 +17,7 @@ from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest
 from kstreamnb.spark.state.hadoop_files import checkpoint_files
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView
+from kstreamnb.state.query_views import detail
 from kstreamnb.topology.topology import Topology
 
 
@@ -69,4 +70,4 @@ def read_store(
     check_compatible(old, manifest_of(deployment))
     stores = LiveStores(spark or spark_session(), deployment, folder, trust=trust)
     batch, parts = stores.ask(name, list)
-    return StoreView(name, parts, batch=batch, timestamps=timestamps, headers=headers)
+    return StoreView(name, parts, batch=batch, show=detail(timestamps=timestamps, headers=headers))

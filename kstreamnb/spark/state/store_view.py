@@ -7,10 +7,12 @@ from itertools import chain
 from typing import Any
 
 from kstreamnb.core.displayed import Displayed, MimeTypes
+from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
+from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
-from kstreamnb.state.query_views import View, detail, view_of
+from kstreamnb.state.query_views import Detail, View, view_of
 
 
 class _ReadRows(TabularRows):
@@ -32,24 +34,15 @@ class StoreView(Displayed, Framed):
     """A store of any kind, read only, over all partitions.
 
     Its methods are those of `DisplayedKeyValueView`, `DisplayedWindowView`, `DisplayedSessionView` or
-    `DisplayedVersionedView`. Rows of timestamped stores are their values; with ``timestamps`` they are
-    `ValueAndTimestamp`, and with ``headers`` those of stores with headers are `ValueTimestampHeaders` or
+    `DisplayedVersionedView`. Rows of timestamped stores are their values; ``show="times"`` makes them
+    `ValueAndTimestamp`, and with ``show="headers"`` those of stores with headers are `ValueTimestampHeaders` or
     `AggregationWithHeaders`. ``batch`` is the last batch that the view has seen, None for a run over static data.
 
     Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        parts: Iterable[Any],
-        *,
-        batch: int | None = None,
-        timestamps: bool = False,
-        headers: bool = False,
-    ) -> None:
-        self.name, self.batch, self._show = name, batch, detail(timestamps=timestamps, headers=headers)
-        self._parts = list(parts)
+    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, show: Detail = "values") -> None:
+        self.name, self.batch, self._show, self._parts = name, batch, show, list(parts)
         self._kind = type(self._over(self._parts))
 
     def __getitem__(self, key: object) -> Any:
@@ -105,8 +98,7 @@ class StoreView(Displayed, Framed):
     def __str__(self) -> str:
         return str(self._now())
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
+    _repr_pretty_ = Tabular._repr_pretty_
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return self._now()._repr_mimebundle_(include, exclude)
@@ -144,6 +136,6 @@ def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Rep
     return [*tasks_with(deployment, name)]
 
 
-def stores_named(task: Any, name: str) -> list[Any]:
+def stores_named(task: AnyTask, name: str) -> list[Any]:
     """Return the store of a task, or those of all members of a cycle."""
     return [store for full, store in task.stores.items() if full.rpartition("/")[2] == name]

@@ -6,10 +6,10 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kstreamnb.core.displayed import MimeTypes
-from kstreamnb.core.tables import html_table
+from kstreamnb.core.tables import Tabular, html_table
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
@@ -68,8 +68,7 @@ class Metrics(list[Metric]):
             lines[f"  {name:{name_width}}  {value:>{value_width}}  {labels}".rstrip()] = None
         return "\n".join(lines)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
+    _repr_pretty_ = Tabular._repr_pretty_
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": html_table(_HEADER, self.table())}

@@ -145,9 +145,9 @@ class NumbersByKey(Sequence[int]):
                 for record in self._records
             ]
         except KStreamError:
-            return list(map(self._found, count(), self._records))
+            return list(map(self._number_of, count(), self._records))
 
-    def _found(self, at: int, record: TopicRecord) -> int:
+    def _number_of(self, at: int, record: TopicRecord) -> int:
         try:
             return self.find(record.partition, record.key)
         except KStreamError as error:

@@ -15,7 +15,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.task_context import Recorder
-from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
+from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
@@ -90,7 +90,7 @@ class TaskGroup:
     def __init__(self, router: Router, clock: Clock, recorder: Recorder | None, changelog: Changelog) -> None:
         self.router = router
         global_plan = router.global_plan
-        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
+        self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
         rows = self.rows = list[OutputRow]()
         options: dict[str, Any] = {"changelog": changelog, "commit_every_record": True, "out": rows, "in_process": True}
         self.order = [Task(plan, clock, self.global_task, recorder, **options) for plan in router.plans]

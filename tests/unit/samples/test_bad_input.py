@@ -116,7 +116,7 @@ def test_odd_frames_are_read_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (None, 'expected a table as text, got type "NoneType"'),
+        (None, "table must be str, got None"),
         ("", "the table is empty"),
         ("key | value\na | 1", "has no topic"),
         ('topic | value | headers\nt | 1 | {"a": 1}', 'headers must map names to strings, got {"a": 1}'),
@@ -144,7 +144,7 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
 def test_a_sample_merges_with_samples_only() -> None:
     """A list of records is not one."""
     sample = ks.Sample.from_text("topic | value\nt | 1")
-    with pytest.raises(ConfigError, match='expected a Sample to merge, got type "list"'):
+    with pytest.raises(ConfigError, match="each sample to merge must be Sample, got a list of TopicRecord"):
         sample.merge([sample[0]])  # type: ignore[arg-type]
 
 

@@ -61,7 +61,7 @@ def test_every_kind_reads_as_it_does_in_the_driver(driver: ks.TopologyTestDriver
 def test_times_are_shown_to_those_who_ask(driver: ks.TopologyTestDriver) -> None:
     """S0-56: rows of timestamped stores are values, or values with their times."""
     parts = [task.stores["counts"] for task in driver.tasks.by_id.values() if "counts" in task.stores]
-    assert ks.ValueAndTimestamp(2, 8) == StoreView("counts", parts, timestamps=True)["a"]
+    assert ks.ValueAndTimestamp(2, 8) == StoreView("counts", parts, show="times")["a"]
 
 
 def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
