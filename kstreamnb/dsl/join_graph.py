@@ -143,7 +143,7 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
         raise TopologyError(fact, detail=detail, java="Window settings mismatch. WindowBytesStoreSupplier settings")
     # Kafka logs a supplied store as any window store: compacted, even if StreamJoined turns logging off.
     config = (("cleanup.policy", "compact,delete"), *spec.log_config)
-    wanted = replace(wanted, logged=spec.logged, log_config=config if spec.logged else ())
+    wanted = replace(wanted, logged=spec.logged, log_config=config)
     return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 
