@@ -142,7 +142,8 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
         detail = f"{has}; the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms"
         raise TopologyError(fact, detail=detail, java="Window settings mismatch. WindowBytesStoreSupplier settings")
     # Kafka logs a supplied store as any window store: compacted, even if StreamJoined turns logging off.
-    wanted = replace(wanted, logged=spec.logged, log_config=spec.log_config)
+    config = (("cleanup.policy", "compact,delete"), *spec.log_config)
+    wanted = replace(wanted, logged=spec.logged, log_config=config)
     return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 

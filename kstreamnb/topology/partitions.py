@@ -13,6 +13,7 @@ from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import TopologyError
 from kstreamnb.java_texts import NOT_COMPUTED
 from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology, walk
@@ -228,6 +229,7 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
 
 
 _DAY_MS = 86_400_000
+_MOST_MS = 2**63 - 1
 
 
 class OwnedTopic(NamedTuple):
@@ -283,8 +285,16 @@ _REPARTITION = (("cleanup.policy", "delete"), _CREATE_TIME, ("retention.ms", "-1
 def _changelog_config(store: StoreSpec) -> tuple[tuple[str, str], ...]:
     config = {"cleanup.policy": "compact", _CREATE_TIME[0]: _CREATE_TIME[1]}
     if store.kind in ("window", "timestamped_window", "session"):
-        # Kafka adds windowstore.changelog.additional.retention.ms, a day, for clocks that disagree.
-        config |= {"cleanup.policy": "compact,delete", "retention.ms": str((store.retention_ms or 0) + _DAY_MS)}
+        # Rows with duplicates have numbers in their keys, which start again in a new task: compaction would lose rows.
+        policy = "delete" if store.kind == "window" and store.retain_duplicates else "compact,delete"
+        config |= {"cleanup.policy": policy, "retention.ms": _and_a_day(store.retention_ms)}
     elif store.kind == "versioned":
-        config |= {"min.compaction.lag.ms": str((store.history_ms or 0) + _DAY_MS)}
+        config |= {"min.compaction.lag.ms": _and_a_day(store.history_ms)}
     return tuple(sorted({**config, **dict(store.log_config)}.items()))
+
+
+def _and_a_day(kept_ms: int | None) -> str:
+    """Add what Kafka adds for clocks that disagree (windowstore.changelog.additional.retention.ms), at most to its
+    largest time.
+    """
+    return str(min((kept_ms or 0) + _DAY_MS, MAX_TIME_MS))

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 REGROUPED = tuple(REPARTITION)
 """Behind a repartition Java's order is that in which its tasks happened to write: the kit is given the same order."""
 
+INTERNAL = ("-changelog", "-repartition", "-topic")
+
 LAST_VALUES = ("foreign-key-join", "music", "orders")
 """Two runs of Java differ: it drops answers that another subscription has overtaken, or two repartition topics mix."""
 
@@ -62,6 +64,18 @@ def agree(name: str, way: str, one: Records, other: Records) -> bool:
 def test_the_description_is_javas(lab: Lab, name: str) -> None:
     """S0-1: names and numbers, which determine the names of changelogs."""
     assert str(build(name, "p").describe()).strip() == lab.java.describe(name).strip()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_java_creates_the_topics_that_the_kit_plans(lab: Lab, name: str) -> None:
+    """S0-1: names, numbers of partitions and settings of repartition topics and changelogs."""
+    lab.alone(name)
+    prefix, created = f"{name}-alone", lab.admin.topics()
+    owned = build(name, prefix).owned_topics(prefix, dict.fromkeys(topics_of(name, prefix), PARTITIONS))
+    assert {topic.name for topic in owned} == {t for t in created if t.startswith(prefix) and t.endswith(INTERNAL)}
+    for topic in owned:
+        settings = lab.admin.settings([topic.name], dict(topic.config))[topic.name]
+        assert (topic.partitions, dict(topic.config)) == (created[topic.name], settings)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -67,6 +67,11 @@ def tumbling(builder: Any, prefix: str) -> None:
     _write(_grouped(builder, prefix).windowed_by(TUMBLING).count(store="windows"), prefix)
 
 
+def unlimited(builder: Any, prefix: str) -> None:
+    """A count by a window that never ends."""
+    _write(_grouped(builder, prefix).windowed_by(ks.UnlimitedWindows.of()).count(store="windows"), prefix)
+
+
 def hopping_in_memory(builder: Any, prefix: str) -> None:
     """A count by overlapping windows, in memory."""
     store = ks.Stores.in_memory_window_store("windows", retention="14s", window_size=SIZE)
@@ -249,6 +254,7 @@ ALL: dict[str, Callable[[Any, str], None]] = {
         count,
         reduce_in_memory,
         tumbling,
+        unlimited,
         hopping_in_memory,
         sliding,
         sessions,

@@ -66,7 +66,8 @@ def other_policy(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str
     if {*policy.split(",")} != {*wanted.split(",")}:
         yield (
             f'store "{topic.store}": topic "{topic.name}" has {POLICY} {policy}, expected {wanted}: '
-            "compact,delete is that of windows and sessions, compact that of other stores"
+            "compact,delete is that of windows and sessions, delete that of windows with duplicates, as joins have, "
+            "compact that of other stores"
         )
 
 

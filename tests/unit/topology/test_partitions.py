@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kstreamnb.core.record import TopicPartition
@@ -119,3 +121,29 @@ def test_owned_topics_are_repartition_topics_and_changelogs_with_kafkas_settings
     assert dict(owned["app-w-changelog"].config)["retention.ms"] == str(3_600_000 + 86_400_000)
     assert dict(owned["app-v-changelog"].config)["min.compaction.lag.ms"] == str(3_600_000 + 86_400_000)
     assert [topic.partitions for topic in topology.owned_topics("app")] == [None] * 5
+
+
+def test_changelogs_of_windows_with_duplicates_are_deleted_by_age_and_never_compacted() -> None:
+    """Unless the user or a store with times asks for compaction, as in Kafka."""
+    topology = chain().add_processor("p", Pass, "from-2")
+    kept: dict[str, Any] = {"retention": "1h", "window_size": "5m", "retain_duplicates": True}
+    topology.add_state_store(Stores.in_memory_window_store("w", **kept), "p")
+    topology.add_state_store(Stores.persistent_timestamped_window_store("timed", **kept), "p")
+    topology.add_state_store(
+        Stores.persistent_window_store("own", log_config=(("cleanup.policy", "compact"),), **kept), "p"
+    )
+    policies = {
+        topic.store: dict(topic.config)["cleanup.policy"] for topic in topology.owned_topics("app") if topic.store
+    }
+    assert {"w": "delete", "timed": "compact,delete", "own": "compact"} == policies
+
+
+def test_changelogs_of_stores_that_keep_everything_have_the_largest_retention_of_kafka() -> None:
+    """A day more than unlimited windows last is a number that no broker accepts."""
+    topology = chain().add_processor("p", Pass, "from-2")
+    forever = f"{2**63 - 1}ms"
+    topology.add_state_store(Stores.persistent_window_store("w", retention=forever, window_size="5m"), "p")
+    topology.add_state_store(Stores.persistent_versioned_key_value_store("v", history=forever), "p")
+    owned = {topic.name: dict(topic.config) for topic in topology.owned_topics("app")}
+    assert owned["app-w-changelog"]["retention.ms"] == str(2**63 - 1)
+    assert owned["app-v-changelog"]["min.compaction.lag.ms"] == str(2**63 - 1)

@@ -25,6 +25,7 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
@@ -86,6 +87,8 @@ final class Topologies {
             grouped(b, p).reduce(Topologies::last, Materialized.as(Stores.inMemoryKeyValueStore("texts"))), p));
         ALL.put("tumbling", (b, p) -> write(grouped(b, p)
             .windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)).count(windows("windows")), p));
+        ALL.put("unlimited", (b, p) -> write(grouped(b, p)
+            .windowedBy(UnlimitedWindows.of()).count(Materialized.as("windows")), p));
         ALL.put("hopping-in-memory", (b, p) -> write(grouped(b, p)
             .windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE).advanceBy(Duration.ofSeconds(5)))
             .count(Materialized.as(Stores.inMemoryWindowStore("windows", Duration.ofSeconds(14), SIZE, false))), p));
