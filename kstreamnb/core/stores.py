@@ -395,6 +395,8 @@ class Stores(Suggesting):
     ) -> StoreSpec:
         """Combine ``supplier`` with serdes and, if given, other ``options``; the same for every kind of store.
 
+        The rows are plain values, also if the ``supplier`` has times or headers, for which there are other builders.
+
         Args:
             supplier: the spec to complete, from another method of `Stores`.
             key_serde: serde of the keys, or its name; None for the application's default.
@@ -402,10 +404,14 @@ class Stores(Suggesting):
             options: fields of `StoreSpec` to replace. Default: none.
 
         Raises: ConfigError for an option that is not a field of `StoreSpec`.
+
+        Example:
+            >>> spec = Stores.persistent_timestamped_key_value_store("stock")
+            >>> Stores.key_value_store_builder(spec, "string", "json").kind
+            'key_value'
         """
-        expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
-        expect_known("option", options, [each.name for each in fields(StoreSpec)], error=ConfigError)
-        return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
+        spec = _complete(supplier, key_serde, value_serde, options)
+        return replace(spec, kind=_PLAIN.get(spec.kind, spec.kind), headers="none")
 
     versioned_key_value_store_builder = key_value_store_builder
     window_store_builder = key_value_store_builder
@@ -430,7 +436,7 @@ class Stores(Suggesting):
             >>> spec.kind, spec.max_entries
             ('timestamped_key_value', 3)
         """
-        return with_times(Stores.key_value_store_builder(supplier, key_serde, value_serde, **options))
+        return with_times(_complete(supplier, key_serde, value_serde, options))
 
     timestamped_window_store_builder = timestamped_key_value_store_builder
 
@@ -464,6 +470,13 @@ class Stores(Suggesting):
     session_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
 
 
+def _complete(supplier: StoreSpec, key_serde: Any, value_serde: Any, options: Mapping[str, Any]) -> StoreSpec:
+    expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
+    expect_known("option", options, [each.name for each in fields(StoreSpec)], error=ConfigError)
+    return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
+
+
+_PLAIN: dict[str, StoreKind] = {"timestamped_key_value": "key_value", "timestamped_window": "window"}
 _TIMESTAMPED: dict[str, StoreKind] = {
     "key_value": "timestamped_key_value",
     "lru": "timestamped_key_value",

@@ -55,3 +55,16 @@ def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
     assert (
         Stores.persistent_timestamped_window_store("s", retention="1m", window_size="1m").kind == "timestamped_window"
     )
+
+
+def test_the_builder_decides_whether_rows_have_times_and_headers() -> None:
+    """A plain builder around a store with times or headers keeps plain values, as in Java."""
+    supplied = Stores.persistent_timestamped_key_value_store_with_headers("s")
+    plain = Stores.key_value_store_builder(supplied, "string", "long")
+    assert ("key_value", "none") == (plain.kind, plain.headers)
+    timed = Stores.timestamped_key_value_store_builder(supplied, "string", "long")
+    assert ("timestamped_key_value", "kept") == (timed.kind, timed.headers)
+    windowed = Stores.persistent_timestamped_window_store("s", retention="1m", window_size="1m")
+    assert Stores.window_store_builder(windowed, "string", "long").kind == "window"
+    session = Stores.persistent_session_store_with_headers("s", retention="1m")
+    assert Stores.session_store_builder(session, "string", "long").headers == "none"
