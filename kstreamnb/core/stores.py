@@ -299,7 +299,11 @@ class Stores(Suggesting):
 
     @staticmethod
     def in_memory_window_store(
-        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start; they expire exactly. Takes what `persistent_window_store` takes.
 
@@ -307,13 +311,20 @@ class Stores(Suggesting):
             name: name of the store.
             retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
             window_size: size of the windows, such as "5m".
-            options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
         """
-        return replace(Stores.persistent_window_store(name, retention, window_size, **options), persistent=False)
+        return replace(
+            Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options), persistent=False
+        )
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time. Takes what `persistent_window_store` takes.
 
@@ -321,14 +332,19 @@ class Stores(Suggesting):
             name: name of the store.
             retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
             window_size: size of the windows, such as "5m".
-            options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
         """
-        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
+        spec = Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options)
         return replace(spec, kind="timestamped_window")
 
     @staticmethod
     def persistent_timestamped_window_store_with_headers(
-        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time and headers: `ValueTimestampHeaders`.
 
@@ -336,13 +352,14 @@ class Stores(Suggesting):
             name: name of the store.
             retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
             window_size: size of the windows, such as "5m".
-            options: ``retain_duplicates``, and options of every store. Default: logged and not cached.
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
 
         Example:
             >>> Stores.persistent_timestamped_window_store_with_headers("hits", retention="1h", window_size="5m").kind
             'timestamped_window'
         """
-        spec = Stores.persistent_timestamped_window_store(name, retention, window_size, **options)
+        spec = Stores.persistent_timestamped_window_store(name, retention, window_size, retain_duplicates, **options)
         return replace(spec, headers="kept")
 
     @staticmethod
