@@ -314,9 +314,8 @@ class Stores(Suggesting):
             retain_duplicates: keep several rows with the same key and window start. Default: False.
             options: options of every store. Default: logged and not cached.
         """
-        return replace(
-            Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options), persistent=False
-        )
+        spec = Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options)
+        return replace(spec, persistent=False)
 
     @staticmethod
     def persistent_timestamped_window_store(

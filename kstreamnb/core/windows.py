@@ -18,8 +18,7 @@ _NO_GRACE = "0ms"
 _OF = 'give durations to of(), such as TimeWindows.of("5m"), SessionWindows.of("5m") or JoinWindows.of("5m")'
 _LEGACY_MS = 24 * 60 * 60 * 1000
 _NOT_GIVEN: Any = None
-_GRACE_GIVEN = "Cannot call grace() after setting grace value via ofTimeDifferenceAndGrace or "
-_GRACE_GIVEN += "ofTimeDifferenceWithNoGrace."
+_GRACE = "Cannot call grace() after setting grace value via ofTimeDifferenceAndGrace or ofTimeDifferenceWithNoGrace."
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
@@ -333,7 +332,7 @@ class JoinWindows(Suggesting):
         """
         if not self.eager:
             hint = 'give it with the difference: ks.JoinWindows.of("5m", grace="1m")'
-            raise ConfigError("these join windows already have a grace", hint=hint, java=_GRACE_GIVEN)
+            raise ConfigError("these join windows already have a grace", hint=hint, java=_GRACE)
         return replace(self, grace_ms=duration_ms(after_window_end, "grace"))
 
 
