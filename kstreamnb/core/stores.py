@@ -314,12 +314,16 @@ class Stores(Suggesting):
             retain_duplicates: keep several rows with the same key and window start. Default: False.
             options: options of every store. Default: logged and not cached.
         """
-        options["persistent"] = False
-        return Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options)
+        spec = Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options)
+        return replace(spec, persistent=False)
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time. Takes what `persistent_window_store` takes.
 
@@ -327,14 +331,19 @@ class Stores(Suggesting):
             name: name of the store.
             retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
             window_size: size of the windows, such as "5m".
-            options: ``retain_duplicates`` and the options of every store. Default: logged and not cached.
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
         """
-        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
+        spec = Stores.persistent_window_store(name, retention, window_size, retain_duplicates, **options)
         return replace(spec, kind="timestamped_window")
 
     @staticmethod
     def persistent_timestamped_window_store_with_headers(
-        name: str, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Keep rows by key and window start, each with its event time and headers: `ValueTimestampHeaders`.
 
@@ -342,13 +351,14 @@ class Stores(Suggesting):
             name: name of the store.
             retention: how long rows are kept, in stream time, such as "1d"; at least ``window_size``.
             window_size: size of the windows, such as "5m".
-            options: ``retain_duplicates``, and options of every store. Default: logged and not cached.
+            retain_duplicates: keep several rows with the same key and window start. Default: False.
+            options: options of every store. Default: logged and not cached.
 
         Example:
             >>> Stores.persistent_timestamped_window_store_with_headers("hits", retention="1h", window_size="5m").kind
             'timestamped_window'
         """
-        spec = Stores.persistent_timestamped_window_store(name, retention, window_size, **options)
+        spec = Stores.persistent_timestamped_window_store(name, retention, window_size, retain_duplicates, **options)
         return replace(spec, headers="kept")
 
     @staticmethod
@@ -401,6 +411,8 @@ class Stores(Suggesting):
     ) -> StoreSpec:
         """Combine ``supplier`` with serdes and, if given, other ``options``; the same for every kind of store.
 
+        The rows are plain values, also if the ``supplier`` has times or headers, for which there are other builders.
+
         Args:
             supplier: the spec to complete, from another method of `Stores`.
             key_serde: serde of the keys, or its name; None for the application's default.
@@ -408,10 +420,14 @@ class Stores(Suggesting):
             options: fields of `StoreSpec` to replace. Default: none.
 
         Raises: ConfigError for an option that is not a field of `StoreSpec`.
+
+        Example:
+            >>> spec = Stores.persistent_timestamped_key_value_store("stock")
+            >>> Stores.key_value_store_builder(spec, "string", "json").kind
+            'key_value'
         """
-        expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
-        expect_known("option", options, [each.name for each in fields(StoreSpec)], error=ConfigError)
-        return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
+        spec = _complete(supplier, key_serde, value_serde, options)
+        return replace(spec, kind=_PLAIN.get(spec.kind, spec.kind), headers="none")
 
     versioned_key_value_store_builder = key_value_store_builder
     window_store_builder = key_value_store_builder
@@ -436,7 +452,7 @@ class Stores(Suggesting):
             >>> spec.kind, spec.max_entries
             ('timestamped_key_value', 3)
         """
-        return with_times(Stores.key_value_store_builder(supplier, key_serde, value_serde, **options))
+        return with_times(_complete(supplier, key_serde, value_serde, options))
 
     timestamped_window_store_builder = timestamped_key_value_store_builder
 
@@ -470,6 +486,13 @@ class Stores(Suggesting):
     session_store_with_headers_builder = timestamped_key_value_store_with_headers_builder
 
 
+def _complete(supplier: StoreSpec, key_serde: Any, value_serde: Any, options: Mapping[str, Any]) -> StoreSpec:
+    expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
+    expect_known("option", options, [each.name for each in fields(StoreSpec)], error=ConfigError)
+    return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
+
+
+_PLAIN: dict[str, StoreKind] = {"timestamped_key_value": "key_value", "timestamped_window": "window"}
 _TIMESTAMPED: dict[str, StoreKind] = {
     "key_value": "timestamped_key_value",
     "lru": "timestamped_key_value",

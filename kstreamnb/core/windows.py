@@ -18,6 +18,7 @@ _NO_GRACE = "0ms"
 _OF = 'give durations to of(), such as TimeWindows.of("5m"), SessionWindows.of("5m") or JoinWindows.of("5m")'
 _LEGACY_MS = 24 * 60 * 60 * 1000
 _NOT_GIVEN: Any = None
+_GRACE = "Cannot call grace() after setting grace value via ofTimeDifferenceAndGrace or ofTimeDifferenceWithNoGrace."
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
@@ -322,11 +323,16 @@ class JoinWindows(Suggesting):
         return replace(self, after_ms=duration_ms(difference, "after"))
 
     def grace(self, after_window_end: Duration) -> Self:
-        """Accept late records for this long.
+        """Accept late records for this long, with windows of `of_legacy`; others are given a grace where they are made.
 
         Args:
             after_window_end: how long late records are accepted after a window's end, in stream time.
+
+        Raises: ConfigError for windows that are not those of `of_legacy`.
         """
+        if not self.eager:
+            hint = 'give it with the difference: ks.JoinWindows.of("5m", grace="1m")'
+            raise ConfigError("these join windows already have a grace", hint=hint, java=_GRACE)
         return replace(self, grace_ms=duration_ms(after_window_end, "grace"))
 
 

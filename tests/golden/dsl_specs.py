@@ -412,10 +412,11 @@ def join_windows(op: Op) -> JoinWindows:
     """The windows of a stream-stream join."""
     before = op.get("before", 0)
     after = op.get("after", before)
-    both = ms(max(before, after, 0))
-    made = JoinWindows.of_legacy(both) if op.get("legacy") else JoinWindows.of(difference=both)
-    if "grace" in op:
-        made = made.grace(ms(op["grace"]))
+    both, grace = ms(max(before, after, 0)), op.get("grace")
+    if not op.get("legacy"):
+        made = JoinWindows.of(difference=both, grace=ms(grace or 0))
+    else:
+        made = JoinWindows.of_legacy(both) if grace is None else JoinWindows.of_legacy(both).grace(ms(grace))
     return made.before(ms(before)).after(ms(after))
 
 

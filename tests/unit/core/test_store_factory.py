@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.stores import Stores
+from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.errors import ConfigError
 
 REFUSED: dict[str, Callable[[], object]] = {
@@ -55,3 +55,31 @@ def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
     assert (
         Stores.persistent_timestamped_window_store("s", retention="1m", window_size="1m").kind == "timestamped_window"
     )
+
+
+def test_the_builder_decides_whether_rows_have_times_and_headers() -> None:
+    """A plain builder around a store with times or headers keeps plain values, as in Java."""
+    supplied = Stores.persistent_timestamped_key_value_store_with_headers("s")
+    plain = Stores.key_value_store_builder(supplied, "string", "long")
+    assert ("key_value", "none") == (plain.kind, plain.headers)
+    timed = Stores.timestamped_key_value_store_builder(supplied, "string", "long")
+    assert ("timestamped_key_value", "kept") == (timed.kind, timed.headers)
+    windowed = Stores.persistent_timestamped_window_store("s", retention="1m", window_size="1m")
+    assert Stores.window_store_builder(windowed, "string", "long").kind == "window"
+    session = Stores.persistent_session_store_with_headers("s", retention="1m")
+    assert Stores.session_store_builder(session, "string", "long").headers == "none"
+
+
+@pytest.mark.parametrize(
+    "window_store",
+    [
+        Stores.persistent_window_store,
+        Stores.in_memory_window_store,
+        Stores.persistent_timestamped_window_store,
+        Stores.persistent_timestamped_window_store_with_headers,
+    ],
+)
+def test_a_window_store_takes_duplicates_where_java_does(window_store: Callable[..., StoreSpec]) -> None:
+    """As the argument after the window's size, or by name."""
+    assert window_store("s", "1m", "1m", True) == window_store("s", "1m", "1m", retain_duplicates=True)
+    assert window_store("s", "1m", "1m", True).retain_duplicates

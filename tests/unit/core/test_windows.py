@@ -23,7 +23,8 @@ def test_short_forms_equal_the_factories():
     assert JoinWindows(10, 10) == JoinWindows.of_time_difference_with_no_grace("10ms")
     assert JoinWindows(3, 0) == JoinWindows.of(before="3ms")
     assert JoinWindows(3, 10) == JoinWindows.of(difference="10ms", before="3ms")
-    assert JoinWindows(-3, 10, 1) == JoinWindows.of(difference="10ms").before("-3ms").grace("1ms")
+    assert JoinWindows(-3, 10, 1) == JoinWindows.of(difference="10ms", grace="1ms").before("-3ms")
+    assert JoinWindows(10, 10, 1, eager=True) == JoinWindows.of_legacy("10ms").grace("1ms")
     assert JoinWindows(10, 3) == JoinWindows.of(difference="10ms").after("3ms")
     assert JoinWindows(10, 10, 86_399_980, eager=True) == JoinWindows.of_legacy("10ms")
     assert JoinWindows(50_000_000, 50_000_000, eager=True) == JoinWindows.of_legacy("50000s")
@@ -76,6 +77,11 @@ def test_a_timestamp_is_in_the_windows_that_cover_it(windows, timestamp, starts)
             "Window interval (ie, beforeMs+afterMs) must not be negative.",
         ),
         (lambda: JoinWindows.of(difference="5ms", grace="-1ms"), "Grace period must not be negative."),
+        (
+            lambda: JoinWindows.of_time_difference_with_no_grace("5ms").grace("1ms"),
+            "Cannot call grace() after setting grace value via ofTimeDifferenceAndGrace or "
+            "ofTimeDifferenceWithNoGrace.",
+        ),
     ],
 )
 def test_windows_that_make_no_sense_are_refused_as_java_does(make, java):

@@ -88,6 +88,16 @@ def test_headers_are_not_lost_in_silence() -> None:
     assert (1, 5) == store.get("a")
 
 
+@pytest.mark.parametrize("value", ["text", "", {"a": 1, "b": 2}, 5, (5,)])
+def test_a_value_without_a_time_is_refused_by_a_store_with_times(value: object) -> None:
+    """A text is not taken apart, and nothing is stored."""
+    _, _, store = made(Stores.persistent_timestamped_key_value_store("s", **SERDES))
+    with pytest.raises(StateError, match='store "s" keeps values with times, got "') as caught:
+        store.put("a", value)
+    assert "ks.ValueAndTimestamp(value, record.timestamp)" in caught.value.hint
+    assert store.get("a") is None
+
+
 def test_the_changelog_has_the_headers_of_the_row_and_a_deletion_those_of_the_record() -> None:
     """The value's bytes are those of a store without headers."""
     task, store, mine = made(KEY_VALUE)
