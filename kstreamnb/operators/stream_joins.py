@@ -141,7 +141,7 @@ class StreamStreamJoin(Operator):
             if alone and not outer:
                 return None
             value = own(value)
-            for at, row in found:
+            for at, _, row in found:
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
                 forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
@@ -222,10 +222,10 @@ class StreamSelfJoin(Operator):
                 return None
             if timestamp > time[0]:
                 time[0] = timestamp
-            for at, row in find(key, timestamp - before, timestamp + after):
+            for at, _, row in find(key, timestamp - before, timestamp + after):
                 forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
             with_itself = timestamp > time[0] - retention + 1
-            for at, row in find(key, timestamp - after, timestamp + before):
+            for at, _, row in find(key, timestamp - after, timestamp + before):
                 if at > timestamp and with_itself:
                     with_itself = False
                     forward(key, combine(key, value, value), timestamp, headers)
