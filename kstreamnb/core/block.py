@@ -35,7 +35,7 @@ class Block:
         counts: the new value is a count.
         wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
             if none has.
-        ignores_value: nothing looks at the old value, except to compare it with None.
+        only_reads: nothing changes or keeps the old value, if it is a flat dict.
         ends: nothing is forwarded after the lines.
 
     Example:
@@ -52,7 +52,7 @@ class Block:
     of_parts: str | None = None
     counts: bool = False
     wire: Serde | None = None
-    ignores_value: bool = False
+    only_reads: bool = False
     ends: bool = False
 
     def render(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dis import get_instructions
+import re
+from dis import get_instructions, hasconst, hasname
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 _MOST_SHOWN = 30
 _JAVA_METHODS = ("apply", "handle", "extract", "partitions", "test")
+_READ = re.compile(r"LOAD_FAST(_BORROW)? (DICT_UPDATE|DICT_MERGE|LOAD_(CONST|SMALL_INT) BINARY_(SUBSCR|OP)\b)")
+"""Instructions of Python 3.11 to 3.14 for ``**name`` and ``name[constant]``; other operators fail for dicts."""
 _FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see arguments that the code does not name
 
 
@@ -105,17 +108,21 @@ def check_runs(function: object, *, many: bool = False) -> None:
         raise ConfigError(fact, detail="a call does not run it", hint=hint)
 
 
-def ignores_value(function: object) -> bool:
-    """Return whether a user's function of key and value never looks at the value.
+def only_reads(function: object, at: int) -> bool:
+    """Return whether a user's function uses its argument at an index for ``**value`` and ``value[constant]`` at most.
+
+    If the argument is a dict of immutable values, it can neither be changed by the function nor be in what it returns.
 
     Example:
-        >>> ignores_value(lambda key, value: key), ignores_value(lambda key, value: value)
+        >>> only_reads(lambda key, value: value["n"] + 1, 1), only_reads(lambda key, value: (key, value), 1)
         (True, False)
     """
     code = function.__code__ if isinstance(function, FunctionType) else None
-    if code is None or code.co_argcount <= 1 or _FRAMES.intersection(code.co_names):
+    if code is None or code.co_argcount <= at or _FRAMES.intersection(code.co_names):
         return False
-    return not any(code.co_varnames[1] in each.argrepr for each in get_instructions(code))
+    steps, name = list(get_instructions(code)), code.co_varnames[at]
+    uses = [n for n, step in enumerate(steps) if step.opcode not in (*hasconst, *hasname) and name in step.argrepr]
+    return all(_READ.match(" ".join(step.opname for step in steps[n : n + 3])) for n in uses)
 
 
 def name_of(function: object) -> str:

@@ -160,7 +160,7 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
     old = "old" if fold.send_old else "None"
     return Block(
-        text, {"value", "timestamp"}, used, old=old, counts=fold.counts, ignores_value=fold.counts, wire=fold.wire
+        text, {"value", "timestamp"}, used, old=old, counts=fold.counts, only_reads=fold.counts, wire=fold.wire
     )
 
 

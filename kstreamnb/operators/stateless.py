@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.block import Block
 from kstreamnb.core.operator import BindContext, Forward, Operator, Process, Stateless
 from kstreamnb.core.record import Headers
-from kstreamnb.core.signatures import ignores_value
+from kstreamnb.core.signatures import only_reads
 from kstreamnb.core.traits import Condition, KeyValueMapper, OperatorTraits, ValueMapper
 from kstreamnb.errors import ProcessingError
 
@@ -33,8 +33,8 @@ class Filter(Stateless):
     def block(self) -> Block:
         """Skip records that fail the test."""
         unless = "" if self.negate else "not "
-        line, ignores = f"if {unless}{{predicate}}(key, value): {{skip}}", ignores_value(self.predicate)
-        return Block(line, objects={"predicate": self.predicate}, ignores_value=ignores)
+        line, reads = f"if {unless}{{predicate}}(key, value): {{skip}}", only_reads(self.predicate, 1)
+        return Block(line, objects={"predicate": self.predicate}, only_reads=reads)
 
 
 def check_pair(method: str, pair: object) -> None:
@@ -109,8 +109,8 @@ class SelectKey(Stateless):
 
     def block(self) -> Block:
         """Replace the key."""
-        ignores = ignores_value(self.mapper)
-        return Block("key = {mapper}(key, value)", {"key"}, {"mapper": self.mapper}, ignores_value=ignores)
+        line, reads = "key = {mapper}(key, value)", only_reads(self.mapper, 1)
+        return Block(line, {"key"}, {"mapper": self.mapper}, only_reads=reads)
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ class RepartitionFilter(Stateless):
 
     def block(self) -> Block:
         """Skip records without a key."""
-        return Block("if key is None: {skip}", ignores_value=True)
+        return Block("if key is None: {skip}", only_reads=True)
 
 
 @dataclass(frozen=True)

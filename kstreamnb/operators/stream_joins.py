@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.block import Block
+from kstreamnb.core.codec import CopiedValue
 from kstreamnb.core.operator import BindContext, BlockOperator, Forward, GetRow, Operator, Process, TableView
 from kstreamnb.core.record import Headers
+from kstreamnb.core.signatures import only_reads
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import BufferTraits, JoinTraits, KeyValueMapper, OperatorTraits, ValueJoiner
 from kstreamnb.operators.store_protocols import PendingStore
@@ -22,6 +24,12 @@ Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 
 _NOT_SEARCHED = -MAX_TIME_MS
 """Earliest pending record of a store that was not searched yet."""
+
+
+def reader(store: Any, joiner: ValueJoiner, with_key: bool) -> Callable[[Any], Any]:
+    """Return the function that makes a value in wire form one for a joiner, without a copy if the joiner needs none."""
+    own, needs_none = store.values.decode, all(only_reads(joiner, at + with_key) for at in (0, 1))
+    return (lambda value: value if type(value) is CopiedValue else own(value)) if needs_none else own
 
 
 def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = True) -> Combine:
@@ -56,7 +64,7 @@ row = {copied}
 value = {join}(key, row, timestamp, headers)
 if key is not None: {put}(key, row if value is None else value, timestamp)"""
         put = context.store(self.store).put
-        return Block(lines, objects={"join": forward, "put": put}, ignores_value=True, ends=True)
+        return Block(lines, objects={"join": forward, "put": put}, only_reads=True, ends=True)
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class StreamStreamJoin(Operator):
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
         store, drop, outer = context.store(self.other_store), context.drop, self.outer
-        find, own = store.entries_between, store.values.decode
+        find, own, read = store.entries_between, store.values.decode, reader(store, self.joiner, self.with_key)
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
@@ -140,18 +148,18 @@ class StreamStreamJoin(Operator):
             alone = not found
             if alone and not outer:
                 return None
-            value = own(value)
-            for at, row in found:
+            value = read(value)
+            for at, _, row in found:
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
-                forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, value, read(row)), at if at > timestamp else timestamp, headers)
             if alone:
                 if pending is None or max(0, timestamp + ahead) < time[0]:
                     forward(key, combine(key, value, None), timestamp, headers)
                 else:
                     earliest[0] = timestamp if earliest[0] == _NOT_SEARCHED else min(earliest[0], timestamp)
-                    pending.add(timestamp, is_left, key, value)
-            return value
+                    pending.add(timestamp, is_left, key, own(value))
+            return None if type(value) is CopiedValue else value
 
         return join
 
@@ -209,30 +217,30 @@ class StreamSelfJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, drop = context.store(self.store), context.drop
-        find, own = store.entries_between, store.values.decode
+        find, own, read = store.entries_between, store.values.decode, reader(store, self.joiner, self.with_key)
         combine = combiner(self.joiner, with_key=self.with_key)
         before, after = self.before_ms, self.after_ms
         retention = before + after + self.grace_ms
         time = context.state_var("time", -1)
 
         def join(key: object, value: Any, timestamp: int, headers: Headers) -> Any:
-            value = own(value)
             if key is None or value is None:
-                drop("null key" if key is None else "null value", key, value, timestamp)
+                drop("null key" if key is None else "null value", key, own(value), timestamp)
                 return None
+            value = read(value)
             if timestamp > time[0]:
                 time[0] = timestamp
-            for at, row in find(key, timestamp - before, timestamp + after):
-                forward(key, combine(key, value, own(row)), at if at > timestamp else timestamp, headers)
+            for at, _, row in find(key, timestamp - before, timestamp + after):
+                forward(key, combine(key, value, read(row)), at if at > timestamp else timestamp, headers)
             with_itself = timestamp > time[0] - retention + 1
-            for at, row in find(key, timestamp - after, timestamp + before):
+            for at, _, row in find(key, timestamp - after, timestamp + before):
                 if at > timestamp and with_itself:
                     with_itself = False
                     forward(key, combine(key, value, value), timestamp, headers)
-                forward(key, combine(key, own(row), value), at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, read(row), value), at if at > timestamp else timestamp, headers)
             if with_itself:
                 forward(key, combine(key, value, value), timestamp, headers)
-            return value
+            return None if type(value) is CopiedValue else value
 
         return join
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from kstreamnb.state import Rows
+from kstreamnb.state.rows_by_key import position_of
 from kstreamnb.state.store import Store
 from kstreamnb.topology.topology import Topology
 
@@ -84,8 +85,13 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
 
 def _note_entries(store: Any, note: Note) -> None:
     """Note each partner of a join when it is consumed."""
-    find, raw_keys = store.entries_between, store.raw_keys_between
-    store.entries_between = lambda *bounds: Rows(_one_by_one(raw_keys(*bounds), find(*bounds), note))
+    find, encode = store.entries_between, store.keys.encode
+
+    def noted(key: object, from_: int, to: int) -> Rows:
+        entries = find(key, from_, to)
+        return Rows(_one_by_one([(encode(key), position_of(*entry)) for entry in entries], entries, note))
+
+    store.entries_between = noted
 
 
 def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> Iterator[R]:

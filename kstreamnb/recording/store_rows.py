@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change
 from kstreamnb.state import InCache
-from kstreamnb.state.duplicates import SEQUENCE_BITS
+from kstreamnb.state.rows_by_key import SEQUENCE_BITS
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
 

@@ -24,7 +24,7 @@ Origin: TypeAlias = tuple[str | None, int, int]
 """Topic, partition and offset of a record, as `RecordMetadata` or not."""
 
 _ENCODED = frozenset({SerializedValue, CopiedValue})
-_MOST_COPIES = 20_000
+MOST_COPIES = 20_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class KeyCodec:
 class ValueCodec:
     """A value serde as functions.
 
-    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints.
+    ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints, and ``copies`` is `CopiedValue` if the
+    first `MOST_COPIES` rows may be such copies.
     """
 
     encode: Callable[[object], object]
@@ -54,6 +55,7 @@ class ValueCodec:
     to_bytes: Callable[[object], bytes | None]
     text: type[str] | None
     small: int
+    copies: type[CopiedValue] | None = None
 
     def from_bytes(self, data: bytes | None) -> object:
         """Return the serialized form of a value given as bytes."""
@@ -192,19 +194,20 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
 
     A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
     """
-    plain, write, copy, copies_dicts = serde.plain, encoder(serde), copier(serde), serde.is_flat({})
+    plain, write, copy = serde.plain, encoder(serde), copier(serde)
+    kept_copy = CopiedValue if copies is not None and serde.is_flat({}) else None
 
     def encode(value: object) -> object:
-        if value is None or copies is None or len(copies) >= _MOST_COPIES:
+        if value is None or copies is None or len(copies) >= MOST_COPIES:
             return write(value)
-        return value if copies_dicts and type(value) is CopiedValue else copy(value)
+        return value if type(value) is kept_copy else copy(value)
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     text = str if str in plain else None
-    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small)
+    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small, kept_copy)
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:

@@ -20,6 +20,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.rows_by_key import RowsByKey
 
 
 @dataclass(eq=False, repr=False)
@@ -126,9 +127,9 @@ _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
-    """Return the container of a store's rows: a dict, or what the spec's factory makes."""
+    """Return the container of a store's rows: a dict or `RowsByKey`, or what the spec's factory makes."""
     if spec.factory is None:
-        return {}
+        return RowsByKey() if spec.retain_duplicates else {}
     kind = _KINDS.get(spec.kind.removeprefix("timestamped_"))
     if kind is None:
         raise StateError(f'store "{spec.name}" of kind "{spec.kind}" cannot have a factory')

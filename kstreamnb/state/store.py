@@ -161,7 +161,7 @@ class Store(Generic[RawKey, Row]):
         if type(self)._row is Store._row:  # noqa: SLF001 - its own method
             self._row = self.raw.get  # type: ignore[method-assign,assignment] # one call less
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
-        copies = self.raw if context.keeps_copies and type(self.raw) is dict else None
+        copies = self.raw if context.keeps_copies and spec.factory is None else None
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde, copies)
         if self.keeps_headers and not self.timestamped:
             self.values = headers_in_values(self.values)

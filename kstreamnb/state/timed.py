@@ -8,25 +8,19 @@ sooner, after at most one more retention, because nothing can read them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from itertools import repeat
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
 from sys import getsizeof
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
 from kstreamnb.state.disk_rows import TimedDiskRows
+from kstreamnb.state.rows_by_key import KeyIndex, P, RowsByKey, TimedKey
 from kstreamnb.state.store import NO_TIME, Store, StoreContext
-
-P = TypeVar("P", bound=Any)
-"""The type of a position: a number, or a pair of times."""
-
-TimedKey: TypeAlias = tuple[Hashable, P]
-"""A raw key: the wire form of the key, and the position of one of its rows."""
 
 StoreClock: TypeAlias = tuple[int, ...]
 """Observed stream time (ms) and 0; with duplicates, observed stream time, the number of the last put and that of the
@@ -89,15 +83,10 @@ class TimeIndex(dict[int, dict[Hashable, None]]):
 
     def add(self, time_ms: int, raw_key: Hashable) -> None:
         """Add a row to the index."""
-        bucket = self.get(time_ms)
-        if bucket is not None:
-            bucket[raw_key] = None
-            return
-        self[time_ms] = {raw_key: None}
-        if not self._times or time_ms > self._times[-1]:
-            self._times.append(time_ms)
-        else:
+        if time_ms not in self:
+            self[time_ms] = {}
             insort(self._times, time_ms)
+        self[time_ms][raw_key] = None
 
     def remove(self, time_ms: int, raw_key: Hashable) -> None:
         """Remove a row; one that was never added is ignored."""
@@ -132,37 +121,6 @@ class TimeIndex(dict[int, dict[Hashable, None]]):
             yield last
 
 
-class KeyIndex(dict[Hashable, list[P]], Generic[P]):
-    """The positions of each key's rows, ascending; a key without rows is not in it."""
-
-    def add(self, key: object, position: P) -> None:
-        """Add a row to the index."""
-        positions = self.get(key)
-        if positions is None:
-            self[key] = [position]
-        elif position > positions[-1]:
-            positions.append(position)
-        else:
-            insort(positions, position)
-
-    def remove(self, key: object, position: P) -> None:
-        """Remove a row; one that was never added is ignored."""
-        positions = self.get(key)
-        if positions is not None:
-            del positions[-1 if positions[-1] == position else bisect_left(positions, position)]
-            if not positions:
-                del self[key]
-
-    def take_before(self, key: Hashable, position: Any) -> list[P]:
-        """Remove the rows of a key that are before a position, and return their positions."""
-        positions = self[key]
-        if positions[-1] < position:
-            return self.pop(key)
-        taken = positions[: bisect_left(positions, position)]
-        del positions[: len(taken)]
-        return taken
-
-
 class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     """Rows by key and position.
 
@@ -170,19 +128,20 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
     sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
     ``_bits`` unless those are -1. The observed stream time is the highest timestamp put so far.
 
-    Rows are always indexed for expiry, by segment or, with duplicates, by key; by time and by key only after the first
-    range query.
+    Rows are always indexed for expiry, by segment; by time and by key only after the first range query. A ``_table``
+    finds its rows itself.
     """
 
     _bits = -1
-    _table: TimedDiskRows | None = None
+    _table: TimedDiskRows | RowsByKey | None = None
     _time_at: int
     """The distance of a row's time from the end of its key bytes."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext, *, clamp_ms: int = 1) -> None:
         super().__init__(spec, context)
+        self._table = self.raw if isinstance(self.raw, RowsByKey) else self._table
         self.retention = Retention(spec, clamp_ms=clamp_ms)
-        self._segments: dict[int, dict[TimedKey[P], None]] = {}
+        self._segments: defaultdict[int, dict[TimedKey[P], None]] = defaultdict(dict)
         self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
         self._insert, self._forget = self._bind_changes()
@@ -209,39 +168,26 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Return functions that add a new row, and that take a row that was removed out of the indexes."""
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
         positions, times = self._positions, self._times
-        first = until = 0
         if self._table is not None:  # finds its rows by time itself
             return self._table.__setitem__, lambda raw_key: None
 
         def insert(raw_key: TimedKey[P], row: object) -> None:
-            nonlocal first, until
             raw[raw_key] = row
             key, position = raw_key
             time = position[0] if bits < 0 else position >> bits
-            if bits > 0:
+            segments[time - time % segment_ms][raw_key] = None
+            if positions:
                 positions.add(key, position)
-            else:
-                if not first <= time < until:
-                    first = time // segment_ms * segment_ms
-                    until = first + segment_ms
-                segment = segments.get(first)
-                if segment is None:
-                    segments[first] = {raw_key: None}
-                else:
-                    segment[raw_key] = None
-                if positions:
-                    positions.add(key, position)
             if times:
                 times.add(time, raw_key)
 
         def forget(raw_key: TimedKey[P]) -> None:
             key, position = raw_key
             time = position[0] if bits < 0 else position >> bits
-            if bits <= 0:
-                segment = segments[begin := time - time % segment_ms]
-                del segment[raw_key]
-                if not segment:
-                    del segments[begin]
+            segment = segments[begin := time - time % segment_ms]
+            del segment[raw_key]
+            if not segment:
+                del segments[begin]
             positions.remove(key, position)
             if times:
                 times.remove(time, raw_key)
@@ -275,23 +221,22 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             return
         retention.observe(observed_ms)
         expired = self._take_expired()
-        rows = map(self.raw.pop, expired)
-        if journal is None:
-            deque(rows, maxlen=0)
-        else:
-            journal.extend(zip(expired, rows, repeat(None)))
+        if journal is not None:
+            journal.extend((raw_key, row, None) for raw_key, row in expired)
 
-    def _take_expired(self) -> list[TimedKey[P]]:
-        """Take the rows that are too old out of the indexes, and return their raw keys."""
-        live_from, segment_ms = self.retention.live_from, self.retention.segment_ms
-        if self._table is not None:
-            return self._table.keys_between(0, live_from - 1)
+    def _take_expired(self) -> Iterable[tuple[TimedKey[P], Any]]:
+        """Remove the rows that are too old, also from the indexes; return their raw keys and themselves."""
+        live_from, segment_ms, table = self.retention.live_from, self.retention.segment_ms, self._table
+        if isinstance(table, RowsByKey):
+            return table.take_before(live_from)
         dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
         expired = [raw_key for first in dead for raw_key in self._segments.pop(first)]
+        expired = expired if table is None else table.keys_between(0, live_from - 1)
+        end = (dead[-1] if dead else live_from - 2 * segment_ms) + segment_ms
         for key in dict.fromkeys(map(itemgetter(0), expired)) if self._positions else ():
-            self._positions.take_before(key, self._first_at(live_from))
-        self._times.drop_before(live_from)
-        return expired
+            self._positions.take_before(key, self._first_at(end))
+        self._times.drop_before(end)
+        return zip(expired, list(map(self.raw.pop, expired)), strict=True)
 
     def _first_at(self, time: int) -> Any:
         """Return what sorts before all positions of a time, and after all earlier ones."""

@@ -11,8 +11,9 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
+from kstreamnb.state.rows_by_key import TimedKey
 from kstreamnb.state.store import Rows, StoreContext, StoreForUser
-from kstreamnb.state.timed import TimedKey, TimedRows
+from kstreamnb.state.timed import TimedRows
 
 SessionKey: TypeAlias = TimedKey[tuple[int, int]]
 """The wire form of a key, and end and start (ms) of one of its sessions."""

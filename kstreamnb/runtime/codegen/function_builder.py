@@ -102,7 +102,7 @@ class FunctionBuilder:
         """Append the lines of an operator."""
         copied = "CopiedValue(value) if flat else " * (self.facts.lent is not None) + "value"
         facts = {"copied": copied, "counted": self.facts.value_is_count}
-        if not block.ignores_value:
+        if not block.only_reads:
             self.own_value(node)
         if block.of_parts is None:
             self.join_parts(node)

@@ -31,6 +31,7 @@ from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.state import Store
 from kstreamnb.state.disk_rows import DiskRows
+from kstreamnb.state.rows_by_key import RowsByKey
 
 _releases = count(1)
 _published: dict[str, int] = {}
@@ -325,11 +326,13 @@ def size_of(value: Any) -> int:
 
 def rows_in_memory(store: Store) -> int:
     """Return the number of a store's rows that are in memory."""
-    return sum(map(len, _held(store)))
+    return len(store.raw) if isinstance(store.raw, RowsByKey) else sum(map(len, _held(store)))
 
 
 def memory_bytes(store: Store) -> int:
     """Return an estimate of the bytes that a store takes in memory; its own cost does not depend on their number."""
+    if isinstance(store.raw, RowsByKey):
+        return _lists_bytes(store.raw)
     return sum(map(_rows_bytes, _held(store))) + store.index_bytes
 
 
@@ -337,6 +340,16 @@ def _held(store: Store) -> tuple[dict[Any, Any], ...]:
     """Return what holds rows in memory; nothing for a user's own store."""
     raw = store.raw
     return raw.in_memory() if isinstance(raw, DiskRows) else (raw,) if type(raw) is dict else ()
+
+
+def _lists_bytes(rows: RowsByKey) -> int:
+    lists = rows.entries
+    sample = {
+        key: lists[key] for key in chain(islice(lists, _SAMPLE), islice(reversed(lists), _SAMPLE)) if key is not None
+    }
+    by_key = sum(size_of(key) + getsizeof(entries) for key, entries in sample.items()) * len(lists)
+    content = sum(size_of(entries[0]) for entries in sample.values()) * len(rows)
+    return getsizeof(lists) + (by_key + content) // max(1, len(sample))
 
 
 def _rows_bytes(rows: dict[Any, Any]) -> int:

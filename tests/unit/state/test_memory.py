@@ -22,7 +22,7 @@ def fill(store: Any, rows: int) -> None:
         if store.spec.kind == "session":
             store.put(Windowed(key, number, number), value)
         elif "window" in store.spec.kind:
-            store.put(key, (value, number), number)
+            store.put(key, (value, number) if store.timestamped else value, number)
         else:
             store.put(key, (number + 1_000, number + 10_000) if store.timestamped else value)
 
@@ -34,6 +34,7 @@ def fill(store: Any, rows: int) -> None:
         ("timestamped_key_value", {}),
         ("lru", {"max_entries": ROWS}),
         ("timestamped_window", {"retention_ms": 10**9, "window_size_ms": 10}),
+        ("window", {"retention_ms": 10**9, "window_size_ms": 10, "retain_duplicates": True}),
         ("session", {"retention_ms": 10**9}),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import CopiedValue, SerializedValue
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.signatures import only_reads
 from kstreamnb.state.codec import value_codec
 
 BY_SHOP = "sales-by-shop-repartition"
@@ -138,6 +139,68 @@ def test_a_join_keeps_the_value_that_its_joiner_left_and_no_later_change() -> No
     topics = ["right", "left", "right", "right"]
     driver.pipe([TopicRecord(topic, -1, -1, at, "a", dict(FLAT)) for at, topic in enumerate(topics)])
     assert [[3, 2], [4, 2], [4, 2]] == [record.value for record in driver.create_output_topic("out").read_records()]
+
+
+def keeping(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    """Return the left value itself."""
+    right["pieces"] += left["pieces"]
+    return left
+
+
+def reading(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    """Read both values only."""
+    return {**left, "pieces": left["pieces"] + right["pieces"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "joiner"),
+    [
+        ("join", keeping),
+        ("join", reading),
+        ("join", lambda left, right: {"left": left, "right": {**right}}),
+        ("left_join", lambda left, _: {**left}),
+        ("left_join", lambda left, right: {"left": left, "right": right}),
+        ("outer_join", lambda left, right: {"left": left, "right": right}),
+    ],
+)
+def test_a_join_of_streams_gives_its_stored_values_only_to_joiners_that_read_them(joiner: Any, kind: str) -> None:
+    """Whatever a joiner and the nodes after it do to the values, an observed run, which copies more, does the same."""
+
+    def run(**options: Any) -> list[Any]:
+        builder = ks.StreamsBuilder("pairs")
+        left, right = (builder.stream(topic) for topic in ("left", "right"))
+        pairs = getattr(left, kind)(right, joiner, ks.JoinWindows.of("1s"))
+        pairs.peek(lambda _, pair: pair.update(seen=pair.get("seen", 0) + 1)).to("out")
+        driver = ks.TopologyTestDriver(builder.build(), verify=False, **options)
+        given = [
+            TopicRecord(("left", "right")[at % 2], -1, -1, at * 300, "ab"[at // 5 % 2], {**FLAT, "pieces": at})
+            for at in range(40)
+        ]
+        driver.pipe(given)
+        assert list(range(40)) == [record.value["pieces"] for record in given]
+        stores = [list(driver.store(name).all()) for name in driver.topology.stores if "SHARED" not in name]
+        return [stores, driver.create_output_topic("out").read_records()]
+
+    assert run() == run(observe=[].append)
+
+
+@pytest.mark.parametrize(
+    ("function", "reads"),
+    [
+        (reading, True),
+        (keeping, False),
+        (lambda one, _: one["n"] > 2 and one[0], True),
+        (lambda one, _: dict(**one), True),
+        (lambda one, _: one.pop("n"), False),
+        (lambda one, _: one["n"].pop(), True),  # a flat dict has no value that could be changed
+        (lambda one, _: lambda: one["n"], False),
+        (lambda one, _: locals(), False),
+        (len, False),
+    ],
+)
+def test_a_function_that_only_reads_a_value_is_known_by_its_code(function: Any, reads: bool) -> None:
+    """Anything but reading items is taken for a change."""
+    assert reads is only_reads(function, 0)
 
 
 def test_a_store_keeps_copies_of_its_first_rows_only() -> None:

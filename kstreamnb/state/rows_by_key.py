@@ -1,0 +1,110 @@
+"""Rows by key in the order of their positions: an index of any rows, and the rows of window stores with duplicates."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+P = TypeVar("P", bound=Any)
+"""The type of a position: a number, or a pair of times."""
+
+SEQUENCE_BITS = 31
+"""Lowest bits of a position that number the rows of a store."""
+NUMBERS = 1 << SEQUENCE_BITS
+
+TimedKey: TypeAlias = tuple[Hashable, P]
+"""A raw key: the wire form of the key, and the position of one of its rows."""
+
+NumberedRow: TypeAlias = tuple[int, int, Any]
+"""Window start, number and row."""
+
+
+class KeyIndex(dict[Hashable, list[P]], Generic[P]):
+    """The positions of each key's rows, ascending; a key without rows is not in it."""
+
+    def add(self, key: Hashable, position: P) -> None:
+        """Add a row to the index."""
+        insort(self.setdefault(key, []), position)
+
+    def remove(self, key: Hashable, position: Any) -> None:
+        """Remove a row; one that was never added is ignored."""
+        positions = self.get(key)
+        if positions is not None:
+            del positions[bisect_left(positions, position)]
+            if not positions:
+                del self[key]
+
+    def take_before(self, key: Hashable, position: Any) -> list[P]:
+        """Remove the rows of a key that are before a position, and return their positions."""
+        end = bisect_left(positions := self.pop(key), position)
+        if end < len(positions):
+            self[key] = positions[end:]
+        return positions[:end]
+
+
+def position_of(start: int, number: int, _: object = None) -> int:
+    """Return the position of an entry."""
+    return start << SEQUENCE_BITS | number
+
+
+class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
+    """A mapping that finds the rows of a key and those of a range of times; it is iterated in order of arrival.
+
+    ``entries`` maps a wire key to its entries, ascending, and None to what this mapping has for None. ``count`` is the
+    number of entries.
+    """
+
+    def __init__(self) -> None:
+        self.entries: Any = KeyIndex[Any]()
+        self.count = 0
+
+    def __getitem__(self, raw_key: TimedKey[int] | None) -> Any:
+        if raw_key is None:
+            return self.entries[None]
+        entries, wanted = self.entries.get(raw_key[0], ()), divmod(raw_key[1], NUMBERS)
+        at = bisect_left(entries, wanted)
+        if at == len(entries) or entries[at][:2] != wanted:
+            raise KeyError(raw_key)
+        return entries[at][2]
+
+    def __setitem__(self, raw_key: TimedKey[int] | None, row: Any) -> None:
+        self.pop(raw_key, None)
+        if raw_key is None:
+            self.entries[None] = row
+        else:
+            self.entries.add(raw_key[0], (*divmod(raw_key[1], NUMBERS), row))
+            self.count += 1
+
+    def __delitem__(self, raw_key: TimedKey[int] | None) -> None:
+        if raw_key is None:
+            del self.entries[None]
+        else:
+            self.entries.remove(raw_key[0], divmod(raw_key[1], NUMBERS))
+            self.count -= 1
+
+    def __iter__(self) -> Iterator[TimedKey[int] | None]:
+        yield from (None,) if None in self.entries else ()
+        yield from sorted(self._raw_keys(), key=lambda raw_key: raw_key[1] % NUMBERS)
+
+    def __len__(self) -> int:
+        return self.count + (None in self.entries)
+
+    def _raw_keys(self) -> Iterator[TimedKey[int]]:
+        return ((key, position_of(*of)) for key in self.entries if key is not None for of in self.entries[key])
+
+    def positions(self, key: Hashable, _: bytes, from_ms: int) -> list[Any]:
+        """Return the positions of a key's rows from a time (ms), ascending."""
+        entries = self.entries.get(key, [])
+        return [position_of(*entry) for entry in entries[bisect_left(entries, (from_ms,)) :]]
+
+    def keys_between(self, from_ms: int, to_ms: int) -> list[TimedKey[int]]:
+        """Return raw keys of a range of times (ms), both ends inclusive."""
+        return [raw_key for raw_key in self._raw_keys() if from_ms <= raw_key[1] >> SEQUENCE_BITS <= to_ms]
+
+    def take_before(self, time_ms: int) -> Iterator[Any]:
+        """Remove the rows before a time (ms); return raw keys and rows, made when they are read."""
+        keys = [key for key, entries in self.entries.items() if key is not None and entries[0][0] < time_ms]
+        taken = [(key, entry) for key in keys for entry in self.entries.take_before(key, (time_ms,))]
+        self.count -= len(taken)
+        return (((key, position_of(*entry)), entry[2]) for key, entry in taken)
