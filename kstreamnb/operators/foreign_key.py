@@ -366,26 +366,13 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class SubscriptionPartitioner:
-    """Sends a subscription to the right table's partition of the key; ``partitioner`` is the right table's own."""
+class TablePartitioner:
+    """Sends a subscription or an answer to its key's partition; ``partitioner`` is that of the table which gets it."""
 
     partitioner: StreamPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """Return the partition of a foreign key."""
-        return _one(self.partitioner(topic, key, None, partitions))
-
-
-@dataclass(frozen=True)
-class ResponsePartitioner:
-    """Sends an answer home: to the partition that subscribed, or by the left table's own ``partitioner``."""
-
-    partitioner: StreamPartitioner | None = None
-
-    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """Return the partition of a primary key."""
-        if self.partitioner is None:
-            return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses arrive here
+        """Return the partition of a key."""
         return _one(self.partitioner(topic, key, None, partitions))
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import SerializedValue, home_partition
 from kstreamnb.core.operator import Apart, BindContext, BlockOperator, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import HASH_BYTES, Response, ResponsePartitioner, RowHash, value_hash
+from kstreamnb.operators.foreign_key import HASH_BYTES, Response, RowHash, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 _ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
@@ -69,7 +69,7 @@ value = {{joiner}}(row, other) if other is not None{" or row is not None" * self
         """Return the operators that join answers with a copy of the left table."""
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, self.value_serde)
         send = RowSend(self.value_serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, RowSerde(), ResponsePartitioner())
+        return Apart(send, RowKeep(store), resolve, RowSerde(), home_partition)
 
     def _bind_get(self, context: BindContext) -> GetRow:
         """Return a function that returns a key's value and its hash, given the value in wire form, if it is known."""
