@@ -193,7 +193,7 @@ def by_inner_key(topic: str, key: object, *_: object) -> None:
         raise EngineError(fact, hint="filter such records out", java="NullPointerException")
 
 
-def home_partition(topic: str, key: object, value: Any, *_: object) -> int:
+def by_home(topic: str, key: object, value: Any, *_: object) -> int:
     """Return the partition that an answer of a foreign-key join names, so that sinks need no call."""
     return value[2]  # type: ignore[no-any-return]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kstreamnb.core.codec import StreamPartitioner, home_partition, partitioner_of
+from kstreamnb.core.codec import StreamPartitioner, by_home, partitioner_of
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
@@ -248,7 +248,7 @@ def emit_join_foreign(
     answers = _answers(graph, name, left, right, subscribed)
     topic = graph.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
     to_left: SerdeFields = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
-    home = fk.TablePartitioner(options.partitioner) if options.partitioner else home_partition
+    home = fk.TablePartitioner(options.partitioner) if options.partitioner else by_home
     answered = _through(graph, name, "-subscription-response", topic, answers, home, to_left)
     sources = graph.co_partition((*left.sources, answered.name))
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")

@@ -117,43 +117,36 @@ class SubscriptionSend(BlockOperator):
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that leave a change's last subscription, after one that forgets the old foreign key, if any."""
         serde, extract = context.value_serde(self.value_serde), "{extract}(key, " if self.with_key else "{extract}("
-        lines = 'if not is_latest:\n {drop}("out of order", key, new, timestamp)\n {skip}\n' if self.versioned else ""
-        lines += f"""\
+        lines = (
+            _NOT_LATEST * self.versioned
+            + f"""\
 before = None if old is None else {extract}old)
 after = None if new is None else {extract}new)
 moved = before is not None and not (type(before) is str and before == after) and {{write}}(before) != {{write}}(after)
 instruction = {{tell}} if moved else {{usual}}
-"""
-        lines += (
-            "if new is None and old is None: {skip}\n"
-            if self.left
-            else """\
-if after is None:
- if new is not None: {drop}("null foreign key", key, new, timestamp)
- if before is None: {skip}
- moved, after, instruction = False, before, {forget_and_tell}
-"""
+if {not self.left} and after is None:
+ if new is not None: {{drop}}("null foreign key", key, new, timestamp)
+ if before is None: {{skip}}
+ moved, after, instruction = False, before, {{forget_and_tell}}
+elif new is None and old is None: {{skip}}
+digest = None if new is None else {{digest_of}}(key, new)
+if moved: {{forward}}(before, {{make}}({{kind}}, (digest, {{forget}}, key, {{partition}})), timestamp, headers)
+key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}}))"""
         )
-        lines += """\
-digest = None if new is None else {digest_of}(key, new)
-if moved: {forward}(before, {make}({kind}, (digest, {forget}, key, {partition})), timestamp, headers)
-key, value = after, {make}({kind}, (digest, instruction, key, {partition}))"""
-        digest_of = _bind_digest(context.kept_rows(self.rows, serde), serde.serialize)
+        find, value_bytes = context.kept_rows(self.rows, serde).get, serde.serialize
+
+        def digest_of(key: object, value: object) -> bytes | RowHash:
+            wire = find(key, NO_ROW)[0]
+            same = type(wire) is CopiedValue and wire == value
+            return RowHash(wire, value_bytes) if same else value_hash(value_bytes(value) or b"")
+
         objects = {"extract": self.foreign_key, "write": context.key_serde(self.foreign_key_serde).serialize}
         objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "digest_of": digest_of, "kind": Subscription}
         objects |= {"partition": context.partition, "forward": forward, "drop": context.drop, **_OBJECTS}
         return _block_of_change(lines, objects, writes={"key", "value"})
 
 
-def _bind_digest(rows: Mapping[object, tuple[Any, int]], write: Callable[[Any], bytes | None]) -> Callable[..., Any]:
-    """Return a function of key and value that returns the hash of the value, or the copy of it in the store."""
-    find = rows.get
-
-    def digest_of(key: object, value: object) -> bytes | RowHash:
-        wire = find(key, NO_ROW)[0]
-        return RowHash(wire, write) if type(wire) is CopiedValue and wire == value else value_hash(write(value) or b"")
-
-    return digest_of
+_NOT_LATEST = 'if not is_latest:\n {drop}("out of order", key, new, timestamp)\n {skip}\n'
 
 
 def _block_of_change(lines: str, objects: Mapping[str, object], **facts: Any) -> Block:
@@ -268,20 +261,11 @@ class ForeignTableJoin(BlockOperator):
 
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
         """Return lines that forward the answers, which share one copy of the row if the store has it."""
-        late = (
-            ""
-            if not self.versioned
-            else """\
-if not is_latest:
- {drop}("out of order", key, new, timestamp)
- {skip}
-"""
-        )
         lines = f"""\
 if key is None:
  {{drop}}("null key", key, new, timestamp)
  {{skip}}
-{late}row = {{find}}(key, {{no_row}})
+{_NOT_LATEST * self.versioned}row = {{find}}(key, {{no_row}})
 if type(row[0]) is CopiedValue and row[0] == new: new = row[0]
 for _, (message, _) in {{scan}}({_prefix_of("key")}):
  {{forward}}(message[2], {{make}}({{kind}}, (message[0], new, message[3])), timestamp, headers)"""
@@ -348,10 +332,7 @@ def _prefix_of(name: str) -> str:
 def _prefixes(serde: Serde) -> dict[str, object]:
     """Return what the words of `_prefix_of` stand for."""
     write = serde.serialize
-
-    def prefix_of(key: Any) -> bytes:
-        return subscription_prefix(write(key) or b"")
-
+    prefix_of: Callable[[Any], bytes] = lambda key: subscription_prefix(write(key) or b"")  # noqa: E731
     return {"prefixes": ByText(prefix_of), "prefix_of": prefix_of}
 
 

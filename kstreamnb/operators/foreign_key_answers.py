@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import SerializedValue, home_partition
+from kstreamnb.core.codec import SerializedValue, by_home
 from kstreamnb.core.operator import Apart, BindContext, BlockOperator, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import BytesSerde, Serde
@@ -17,7 +17,7 @@ from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 _ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
 
-GetRow: TypeAlias = Callable[[object, object], tuple[object, bytes | None]]
+FindRow: TypeAlias = Callable[[object, object], tuple[object, bytes | None]]
 """Returns the value of a key's row, whose wire form may be known, and its hash; both are None without a row."""
 
 
@@ -69,9 +69,9 @@ value = {{joiner}}(row, other) if other is not None{" or row is not None" * self
         """Return the operators that join answers with a copy of the left table."""
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, self.value_serde)
         send = RowSend(self.value_serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, RowSerde(), home_partition)
+        return Apart(send, RowKeep(store), resolve, RowSerde(), by_home)
 
-    def _bind_get(self, context: BindContext) -> GetRow:
+    def _bind_get(self, context: BindContext) -> FindRow:
         """Return a function that returns a key's value and its hash, given the value in wire form, if it is known."""
         get, value_bytes = self.view.bind(context), context.value_serde(self.value_serde).serialize
 
@@ -154,6 +154,6 @@ class CopyResolve(SubscriptionResolve):
     Source: none; results are those of `SubscriptionResolve`.
     """
 
-    def _bind_get(self, context: BindContext) -> GetRow:
+    def _bind_get(self, context: BindContext) -> FindRow:
         get, read = context.store(self.view.stores[0]).get, context.value_serde(self.value_serde).deserialize
         return lambda key, _: (None, None) if (row := get(key)) is None else (read(row[_HEAD:]), row[1:_HEAD])

@@ -41,8 +41,6 @@ def write_expression(builder: FunctionBuilder, sink: str, serde: Serde, name: st
     written, lent = f"{write}({name})", ""
     if in_process and isinstance(serde, JsonSerde):
         written = f"CopiedValue({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
-    elif in_process and type(serde).copy_value is not Serde.copy_value:
-        written = f"{builder.name(serde.copy_value, 'copy')}({name}) or {builder.name(encoder(serde), 'write')}({name})"
     if name == "value" and builder.facts.lent == serde and in_process:
         lent = "(value if type(value) is CopiedValue else CopiedValue(value)) if flat else "
     elif name == "value":

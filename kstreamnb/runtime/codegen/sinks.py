@@ -6,16 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import (
-    ByText,
-    by_inner_key,
-    copier,
-    encoded,
-    encoder,
-    home_partition,
-    key_partitioner,
-    to_bytes,
-)
+from kstreamnb.core.codec import ByText, by_home, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
@@ -66,7 +57,7 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     elif sink.partitioner is not None:
         choose = builder.name(_partitions(sink, context, key_serde), "choose")
         chosen = f"{choose}({topic!r}, key, value)"
-        if sink.partitioner is home_partition:
+        if sink.partitioner is by_home:
             chosen = f"(value[2],) if 0 <= value[2] < {plan.count(topic)} else {chosen}"
         each = f"for partition in {chosen}: "
         partition, names = "partition", "wire_key, wire_value"

@@ -6,6 +6,7 @@ partition is a coroutine that receives its next record.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -42,7 +43,7 @@ class OpenLoops(Batch):
         super().__init__([()], "", -1, "", None)
         self.iterator, self.partition = iter(()), ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
-        self._stack = ExitStack()
+        self._stack, self._taken = ExitStack(), defaultdict[Partition, list[int]](lambda: [0])
         self._loops = dict[Partition, tuple[int, Callable[[Any], None], list[int]]]()
 
     @contextmanager
@@ -69,8 +70,7 @@ class OpenLoops(Batch):
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        loop = self._loops.get((topic, partition))
-        return 0 if loop is None else loop[2][0]
+        return self._taken[topic, partition][0]
 
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of the record."""
@@ -82,4 +82,4 @@ class OpenLoops(Batch):
         first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
         index = self.reader_of(partition)
         loop = self._stack.enter_context(self._tasks[index].interleave(self, partition, first))
-        return self._loops.setdefault(partition, (index, loop, [0]))
+        return self._loops.setdefault(partition, (index, loop, self._taken[partition]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import SerializedValue, by_home
 from kstreamnb.core.operator import Forward
 from kstreamnb.core.record import Change, Headers, TopicRecord
 from kstreamnb.core.serdes import JsonSerde, Serdes
@@ -20,14 +20,13 @@ from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
     Instruction,
     Response,
-    ResponsePartitioner,
     ResponseSerde,
     Subscription,
     SubscriptionJoin,
-    SubscriptionPartitioner,
     SubscriptionReceive,
     SubscriptionSend,
     SubscriptionSerde,
+    TablePartitioner,
     subscription_prefix,
     value_hash,
 )
@@ -223,11 +222,11 @@ def test_a_joiner_that_changes_its_arguments_changes_no_row_and_no_other_result(
 
 def test_answers_go_home_and_questions_where_the_row_is() -> None:
     """Partitioners: the subscriber's partition, or the user's choice of exactly one."""
-    assert ResponsePartitioner()("t", "1", Response(None, None, 5), 8) == 5
-    assert ResponsePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
-    assert SubscriptionPartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
+    assert by_home("t", "1", Response(None, None, 5), 8) == 5
+    assert TablePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
+    assert TablePartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
     with pytest.raises(EngineError, match="chose 2 partitions"):
-        SubscriptionPartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
+        TablePartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
 
 
 updates = st.lists(
