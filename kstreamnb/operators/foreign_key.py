@@ -140,9 +140,9 @@ key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}})
             same = type(wire) is CopiedValue and wire == value
             return RowHash(wire, value_bytes) if same else value_hash(value_bytes(value) or b"")
 
-        objects = {"extract": self.foreign_key, "write": context.key_serde(self.foreign_key_serde).serialize}
+        objects: dict[str, object] = {"extract": self.foreign_key, "drop": context.drop, "forward": forward, **_OBJECTS}
         objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "digest_of": digest_of, "kind": Subscription}
-        objects |= {"partition": context.partition, "forward": forward, "drop": context.drop, **_OBJECTS}
+        objects |= {"partition": context.partition, "write": context.key_serde(self.foreign_key_serde).serialize}
         return _block_of_change(lines, objects, writes={"key", "value"})
 
 
