@@ -2,7 +2,7 @@
 
 Tasks of a foreign-key join feed each other in a cycle, so none can process all input before the next one; and events
 that are recorded level by level would have to be sorted. The order is that of the sequential strategy, without its work
-for each record.
+for each record: records of one partition that one record caused are processed together, before what they cause.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
         index = loops.process(rows[0][:2], rows)
         return tasks.log_rows(index) if tasks.rows else []
 
-    loops, in_order = OpenLoops(tasks.order, reader_of, tasks.offsets), _in_order
+    loops = OpenLoops(tasks.order, reader_of, tasks.offsets)
     each = router.global_plan is not None  # rows may change global stores, which the next one reads
     try:
         with loops.opened():
             for row in batch.input_records(router):
                 read = process([row])
                 while read:
-                    parts = in_order(read, loops.reader_of, each=each) if len(read) > 1 else [read]
+                    parts = _in_order(read, loops.reader_of, each=each) if len(read) > 1 else [read]
                     read = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
     finally:
         if tasks.rows:  # of a task that failed
@@ -55,6 +55,4 @@ def _in_order(rows: list[OutputRow], reader_of: ReaderOf, *, each: bool) -> list
         readers = [*map(reader_of, partitions)]
         groups = groupby(sorted(range(len(rows)), key=readers.__getitem__), readers.__getitem__)
         rows = [rows[at] for _, same in groups for at in least_head_order(list(same), rows, partitions)]
-    elif not each:
-        return [rows]
     return [[row] for row in rows] if each else [list(same) for _, same in groupby(rows, itemgetter(0, 1))]
