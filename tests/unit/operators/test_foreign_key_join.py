@@ -15,7 +15,7 @@ from kstreamnb.core.record import Change, Headers, TopicRecord
 from kstreamnb.core.serdes import JsonSerde, Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
     Instruction,
@@ -227,6 +227,17 @@ def test_answers_go_home_and_questions_where_the_row_is() -> None:
     assert TablePartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
     with pytest.raises(EngineError, match="chose 2 partitions"):
         TablePartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
+
+
+def test_an_answer_to_a_partition_that_does_not_exist_is_refused() -> None:
+    """Answers before it have gone home; the error names the partition."""
+    builder = StreamsBuilder("homes")
+    builder.stream("in", value_serde="json").to("out", value_serde="json", partitioner=by_home)
+    driver = TopologyTestDriver(builder.build(), partitions={"out": 2})
+    records = [TopicRecord("in", -1, -1, at, "k", [None, None, home]) for at, home in enumerate((1, 0, 1, 0, 2))]
+    with pytest.raises(ProcessingError, match="chose partition 2"):
+        driver.pipe(records)
+    assert [record.partition for record in driver.create_output_topic("out").read_records_to_list()] == [1, 0, 1, 0]
 
 
 updates = st.lists(
