@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.codec import CopiedValue, StreamPartitioner
 from kstreamnb.core.record import Change, Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits
@@ -232,6 +232,7 @@ def bound(block: Block, forward: Forward) -> Process:
     lines += [] if block.old is None else [f"value = make(Change, (value, {block.old}, True))"]
     lines += [] if block.ends else ["forward(key, value, timestamp, headers)"]
     names: dict[str, Any] = {**block.objects, "forward": forward, "make": tuple.__new__, "Change": Change}
+    names["CopiedValue"] = CopiedValue
     exec(compile("\n ".join(lines), "<kstreamnb>", "exec"), names)
     process: Process = names["process"]
     return process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kstreamnb.core.codec import StreamPartitioner, partitioner_of
+from kstreamnb.core.codec import StreamPartitioner, by_home, partitioner_of
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
@@ -243,13 +243,13 @@ def emit_join_foreign(
     send = graph.step(send_name, fk.SubscriptionSend(*sent, _rows(view)), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     other = options.other_partitioner
-    chosen = fk.SubscriptionPartitioner(other) if other else partitioner_of(right.key_serde)
+    chosen = fk.TablePartitioner(other) if other else partitioner_of(right.key_serde)
     subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], chosen, to_right)
     graph.co_partition((*right.sources, subscribed.name))
     answers = _answers(graph, name, left, right, subscribed)
     topic = graph.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
     to_left: SerdeFields = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
-    home = fk.ResponsePartitioner(options.partitioner)
+    home = fk.TablePartitioner(options.partitioner) if options.partitioner else by_home
     answered = _through(graph, name, "-subscription-response", topic, answers, home, to_left)
     sources = graph.co_partition((*left.sources, answered.name))
     resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")

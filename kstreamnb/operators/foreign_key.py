@@ -7,18 +7,18 @@ value, so that the left table's task recognizes answers to outdated values. Byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
+from kstreamnb.core.block import Block
 from kstreamnb.core.codec import ByText, CopiedValue, StreamPartitioner
-from kstreamnb.core.operator import BindContext, Forward, Operator, Process, TableView
-from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.operator import BindContext, BlockOperator, Forward, TableView
 from kstreamnb.core.serde import Serde, SerdeAround
-from kstreamnb.core.traits import NO_TRAITS, JoinTraits, KeyValueMapper, OperatorTraits, ValueMapper
+from kstreamnb.core.traits import NO_TRAITS, JoinTraits, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
 from kstreamnb.operators.tables import NO_ROW
 
@@ -80,10 +80,12 @@ class Response(NamedTuple):
 
 
 _FORGET, _FORGET_AND_TELL, _TELL, _TELL_IF_FOUND = _INSTRUCTIONS = tuple(Instruction)
+_OBJECTS = {"make": tuple.__new__, "forget": _FORGET, "forget_and_tell": _FORGET_AND_TELL, "tell": _TELL}
+_OBJECTS |= {"tell_if_found": _TELL_IF_FOUND}
 
 
 @dataclass(frozen=True)
-class SubscriptionSend(Operator):
+class SubscriptionSend(BlockOperator):
     """Turn each change of the left table into subscriptions, keyed by foreign key.
 
     Shape: KTable[K, V] -> stream of (KO, Subscription[K]); a change -> 0, 1 or 2; store: none; repartition:
@@ -112,52 +114,49 @@ class SubscriptionSend(Operator):
 
     traits = NO_TRAITS
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        key_bytes = context.key_serde(self.foreign_key_serde).serialize
-        serde = context.value_serde(self.value_serde)
-        value_bytes, find = serde.serialize, context.kept_rows(self.rows, serde).get
-        extract: KeyValueMapper = self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
-        drop, partition, make = context.drop, context.partition, tuple.__new__
-        versioned, left = self.versioned, self.left
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that leave a change's last subscription, after one that forgets the old foreign key, if any."""
+        serde, extract = context.value_serde(self.value_serde), "{extract}(key, " if self.with_key else "{extract}("
+        lines = (
+            _NOT_LATEST * self.versioned
+            + f"""\
+before = None if old is None else {extract}old)
+after = None if new is None else {extract}new)
+moved = before is not None and not (type(before) is str and before == after) and {{write}}(before) != {{write}}(after)
+instruction = {{tell}} if moved else {{usual}}
+if {not self.left} and after is None:
+ if new is not None: {{drop}}("null foreign key", key, new, timestamp)
+ if before is None: {{skip}}
+ moved, after, instruction = False, before, {{forget_and_tell}}
+elif new is None and old is None: {{skip}}
+digest = None if new is None else {{digest_of}}(key, new)
+if moved: {{forward}}(before, {{make}}({{kind}}, (digest, {{forget}}, key, {{partition}})), timestamp, headers)
+key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}}))"""
+        )
+        find, value_bytes = context.kept_rows(self.rows, serde).get, serde.serialize
 
-        def subscribe(key: object, change: Change, timestamp: int, headers: Headers) -> None:
-            new, old, is_latest = change
-            if versioned and not is_latest:
-                drop("out of order", key, new, timestamp)
-                return
-            old_foreign = None if old is None else extract(key, old)
-            new_foreign = None if new is None else extract(key, new)
-            if new is not None and new_foreign is None and not left:
-                drop("null foreign key", key, new, timestamp)
-            changed = old_foreign is not None and not (type(old_foreign) is str and old_foreign == new_foreign)
-            changed = changed and key_bytes(old_foreign) != key_bytes(new_foreign)
-            instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
-            digest: bytes | RowHash | None = None
-            if new is not None and instructions:
-                wire = find(key, NO_ROW)[0]
-                same = type(wire) is CopiedValue and wire == new
-                digest = RowHash(wire, value_bytes) if same else value_hash(value_bytes(new) or b"")
-            for to_old, instruction in instructions:
-                message = make(Subscription, (digest, instruction, key, partition))
-                forward(old_foreign if to_old else new_foreign, message, timestamp, headers)
+        def digest_of(key: object, value: object) -> bytes | RowHash:
+            wire = find(key, NO_ROW)[0]
+            same = type(wire) is CopiedValue and wire == value
+            return RowHash(wire, value_bytes) if same else value_hash(value_bytes(value) or b"")
 
-        return subscribe
+        objects: dict[str, object] = {"extract": self.foreign_key, "drop": context.drop, "forward": forward, **_OBJECTS}
+        objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "digest_of": digest_of, "kind": Subscription}
+        objects |= {"partition": context.partition, "write": context.key_serde(self.foreign_key_serde).serialize}
+        return _block_of_change(lines, objects, writes={"key", "value"})
 
 
-def _instructions(
-    new: object, old: object, new_foreign: object, old_foreign: object, changed: bool, left: bool
-) -> tuple[tuple[bool, Instruction], ...]:
-    """Return the message of a left or an inner join: to the old foreign key (True) or to the new one (False)."""
-    if left and new is None and old is None:
-        return ()
-    if not left and (new is None or new_foreign is None):
-        return () if old_foreign is None else ((True, _FORGET_AND_TELL),)
-    return ((True, _FORGET), (False, _TELL)) if changed else ((False, _TELL if left else _TELL_IF_FOUND),)
+_NOT_LATEST = 'if not is_latest:\n {drop}("out of order", key, new, timestamp)\n {skip}\n'
+
+
+def _block_of_change(lines: str, objects: Mapping[str, object], **facts: Any) -> Block:
+    """Return a block of lines over the parts of a change."""
+    parts = "new, old, is_latest = value, {old}, True\n" + lines
+    return Block("new, old, is_latest = value\n" + lines, of_parts=parts, objects=objects, **facts)
 
 
 @dataclass(frozen=True)
-class SubscriptionReceive(Operator):
+class SubscriptionReceive(BlockOperator):
     """Store or delete each subscription, then forward it under (foreign key, primary key).
 
     Shape: stream of (KO, Subscription[K]) -> stream of ((KO, K), Subscription[K]); 1 -> 1; store:
@@ -176,27 +175,25 @@ class SubscriptionReceive(Operator):
         """Keeps subscriptions."""
         return OperatorTraits("replace", self.store)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        put, drop = context.store(self.store).put, context.drop
-        prefix_of = _bytes_of_text(context.key_serde(self.foreign_key_serde), subscription_prefix)
-        primary_bytes = _bytes_of_text(context.key_serde(self.primary_key_serde), bytes)
-
-        def receive(key: object, message: Subscription, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                if message.instruction != _TELL:
-                    drop("null foreign key", key, message, timestamp)
-                    return
-            else:
-                row = None if message[1] in (_FORGET, _FORGET_AND_TELL) else (message, timestamp)
-                put(prefix_of(key) + primary_bytes(message[2]), row)
-            forward((key, message[2]), message, timestamp, headers)
-
-        return receive
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that put the subscription."""
+        foreign, primary = context.key_serde(self.foreign_key_serde), context.key_serde(self.primary_key_serde)
+        lines = f"""\
+instruction = value[1]
+if key is not None:
+ row = None if instruction is {{forget}} or instruction is {{forget_and_tell}} else (value, timestamp)
+ {{put}}({_prefix_of("key")} + ({{bytes}}[value[2]] if type(value[2]) is str else {{write}}(value[2]) or b""), row)
+elif instruction is not {{tell}}:
+ {{drop}}("null foreign key", key, value, timestamp)
+ {{skip}}
+key = key, value[2]"""
+        objects = {"put": context.store(self.store).put, "drop": context.drop, **_OBJECTS, **_prefixes(foreign)}
+        objects |= {"bytes": ByText(lambda key: primary.serialize(key) or b""), "write": primary.serialize}
+        return Block(lines, {"key"}, objects)
 
 
 @dataclass(frozen=True)
-class SubscriptionJoin(Operator):
+class SubscriptionJoin(BlockOperator):
     """Answer each subscription with the right table's row of its foreign key.
 
     Shape: stream of ((KO, K), Subscription[K]), KTable[KO, VO] -> stream of (K, Response[VO]); 1 -> at most
@@ -220,29 +217,23 @@ class SubscriptionJoin(Operator):
         """Joins a subscription with the row of its foreign key."""
         return OperatorTraits("match", join=JoinTraits("answer", self.view.stores[-1]), reads_global=True)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        get, make = self.view.bind(context), tuple.__new__
-        find = context.kept_rows(self.rows, context.value_serde(self.value_serde)).get
-
-        def answer(keys: tuple[object, object], message: Subscription, timestamp: int, headers: Headers) -> None:
-            foreign_key, primary_key = keys
-            row: Any = None if foreign_key is None else find(foreign_key)
-            if row is None or type(row[0]) is not CopiedValue:  # the answer gets a copy as it is
-                row = None if foreign_key is None else get(foreign_key)
-            if row is not None and row[1] > timestamp:
-                timestamp = row[1]
-            instruction = message[1]
-            if instruction == _FORGET or (instruction == _TELL_IF_FOUND and row is None):
-                return
-            value = None if row is None or instruction == _FORGET_AND_TELL else row[0]
-            forward(primary_key, make(Response, (message[0], value, message[3])), timestamp, headers)
-
-        return answer
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that leave the answer."""
+        lines = """\
+foreign, instruction = key[0], value[1]
+row = None if foreign is None else {find}(foreign)
+if row is None or type(row[0]) is not CopiedValue: row = None if foreign is None else {get}(foreign)
+if row is not None and row[1] > timestamp: timestamp = row[1]
+if instruction is {forget} or (instruction is {tell_if_found} and row is None): {skip}
+key = key[1]
+value = {make}({kind}, (value[0], None if row is None or instruction is {forget_and_tell} else row[0], value[3]))"""
+        rows = context.kept_rows(self.rows, context.value_serde(self.value_serde))
+        objects = {"find": rows.get, "get": self.view.bind(context), "kind": Response, **_OBJECTS}
+        return Block(lines, {"key", "value", "timestamp"}, objects)
 
 
 @dataclass(frozen=True)
-class ForeignTableJoin(Operator):
+class ForeignTableJoin(BlockOperator):
     """Notify every subscriber of a foreign key of each change of the right table's row.
 
     Shape: KTable[KO, VO] -> stream of (K, Response[VO]); a change -> one for each subscriber, in the order of
@@ -268,24 +259,20 @@ class ForeignTableJoin(Operator):
         """Joins a row with the subscriptions to its key."""
         return OperatorTraits("match", join=JoinTraits("notify", self.store))
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        scan, drop, versioned = context.store(self.store).prefix_scan, context.drop, self.versioned
-        make, prefix_of = tuple.__new__, _bytes_of_text(context.key_serde(self.foreign_key_serde), subscription_prefix)
-        find = context.kept_rows(self.rows, context.value_serde(self.value_serde)).get
-
-        def tell(key: object, change: Change, timestamp: int, headers: Headers) -> None:
-            new, _, is_latest = change
-            if key is None or (versioned and not is_latest):
-                drop("null key" if key is None else "out of order", key, new, timestamp)
-                return
-            wire = find(key, NO_ROW)[0]
-            if type(wire) is CopiedValue and wire == new:  # all answers share one copy
-                new = wire
-            for _, (message, _) in scan(prefix_of(key)):
-                forward(message[2], make(Response, (message[0], new, message[3])), timestamp, headers)
-
-        return tell
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that forward the answers, which share one copy of the row if the store has it."""
+        lines = f"""\
+if key is None:
+ {{drop}}("null key", key, new, timestamp)
+ {{skip}}
+{_NOT_LATEST * self.versioned}row = {{find}}(key, {{no_row}})
+if type(row[0]) is CopiedValue and row[0] == new: new = row[0]
+for _, (message, _) in {{scan}}({_prefix_of("key")}):
+ {{forward}}(message[2], {{make}}({{kind}}, (message[0], new, message[3])), timestamp, headers)"""
+        rows, foreign = context.kept_rows(self.rows, context.value_serde(self.value_serde)), self.foreign_key_serde
+        objects = {"find": rows.get, "no_row": NO_ROW, "scan": context.store(self.store).prefix_scan, "kind": Response}
+        objects |= {"drop": context.drop, "forward": forward, **_OBJECTS, **_prefixes(context.key_serde(foreign))}
+        return _block_of_change(lines, objects, ends=True)
 
 
 _NO_HASH = 0x80
@@ -337,11 +324,16 @@ class ResponseSerde(SerdeAround[Response]):
         return Response(data[1:at] or None, self.inner_serde.deserialize(data[at:] or None))
 
 
-def _bytes_of_text(serde: Serde, convert: Callable[[bytes], bytes]) -> Callable[[Any], bytes]:
-    """Return a function that converts the bytes of a key, and caches the result by text."""
+def _prefix_of(name: str) -> str:
+    """Return the expression for the prefix of the store keys of a foreign key; those of text are cached."""
+    return f"({{prefixes}}[{name}] if type({name}) is str else {{prefix_of}}({name}))"
+
+
+def _prefixes(serde: Serde) -> dict[str, object]:
+    """Return what the words of `_prefix_of` stand for."""
     write = serde.serialize
-    known = ByText(lambda key: convert(write(key) or b""))
-    return lambda key: known[key] if type(key) is str else convert(write(key) or b"")
+    prefix_of: Callable[[Any], bytes] = lambda key: subscription_prefix(write(key) or b"")  # noqa: E731
+    return {"prefixes": ByText(prefix_of), "prefix_of": prefix_of}
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:
@@ -355,26 +347,13 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class SubscriptionPartitioner:
-    """Sends a subscription to the right table's partition of the key; ``partitioner`` is the right table's own."""
+class TablePartitioner:
+    """Sends a subscription or an answer to its key's partition; ``partitioner`` is that of the table which gets it."""
 
     partitioner: StreamPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """Return the partition of a foreign key."""
-        return _one(self.partitioner(topic, key, None, partitions))
-
-
-@dataclass(frozen=True)
-class ResponsePartitioner:
-    """Sends an answer home: to the partition that subscribed, or by the left table's own ``partitioner``."""
-
-    partitioner: StreamPartitioner | None = None
-
-    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """Return the partition of a primary key."""
-        if self.partitioner is None:
-            return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses arrive here
+        """Return the partition of a key."""
         return _one(self.partitioner(topic, key, None, partitions))
 
 

@@ -6,22 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.codec import CopiedValue, SerializedValue
-from kstreamnb.core.operator import Apart, BindContext, Forward, Operator, Process, TableView
+from kstreamnb.core.block import Block
+from kstreamnb.core.codec import SerializedValue, by_home
+from kstreamnb.core.operator import Apart, BindContext, BlockOperator, Forward, Operator, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
-from kstreamnb.operators.foreign_key import HASH_BYTES, Response, ResponsePartitioner, RowHash, value_hash
+from kstreamnb.operators.foreign_key import HASH_BYTES, Response, RowHash, value_hash
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 _ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
 
-FindRow: TypeAlias = Callable[[object, bytes | RowHash | None], tuple[object, bytes | RowHash | None]]
-"""Finds the value of a key's row and its hash, or an equal one that is given; both are None without a row."""
+FindRow: TypeAlias = Callable[[object, object], tuple[object, bytes | None]]
+"""Returns the value of a key's row, whose wire form may be known, and its hash; both are None without a row."""
 
 
 @dataclass(frozen=True)
-class SubscriptionResolve(Operator):
+class SubscriptionResolve(BlockOperator):
     """Join each answer with the left table's current row; an answer to an older row is dropped.
 
     Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the
@@ -41,43 +42,44 @@ class SubscriptionResolve(Operator):
 
     traits = OperatorTraits("match", reads_global=True)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        find, drop, left, joiner = self._bind_find(context), context.drop, self.left, self.joiner
+    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+        """Return lines that leave the joined value."""
+        drop, serde, view = context.drop, context.value_serde(self.value_serde), self.view
+        rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)
+        lines = f"""\
+row, other = {{find}}(key, {{no_row}})[0], value[1]
+if type(value[0]) is {{RowHash}} and row is value[0].wire: row = row.copy()
+else:
+ row, digest = {{get}}(key, row)
+ if digest != value[0]:
+  {{expired}}(key, value, digest, timestamp)
+  {{skip}}
+if type(other) is CopiedValue: other = other.copy()
+value = {{joiner}}(row, other) if other is not None{" or row is not None" * self.left} else None"""
 
-        def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
-            value, digest = find(key, response[0])
-            if digest is not response[0] and digest != response[0]:
-                hashes = {"answers": response[0], "current": digest}
-                details = {name: "deleted row" if each is None else bytes(each).hex() for name, each in hashes.items()}
-                drop("expired", key, response.foreign_value, timestamp, details)
-                return
-            foreign = response[1]
-            foreign = foreign.copy() if type(foreign) is CopiedValue else foreign
-            joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
-            forward(key, joined, timestamp, headers)
+        def expired(key: object, response: Response, current: bytes | None, timestamp: int) -> None:
+            hashes = {"answers": response[0], "current": current}
+            details = {name: "deleted row" if each is None else bytes(each).hex() for name, each in hashes.items()}
+            drop("expired", key, response.foreign_value, timestamp, details)
 
-        return resolve
+        objects = {"find": rows.get, "no_row": NO_ROW, "RowHash": RowHash, "get": self._bind_get(context)}
+        return Block(lines, {"value"}, {**objects, "expired": expired, "joiner": self.joiner})
 
     def apart(self, store: str) -> Apart:
         """Return the operators that join answers with a copy of the left table."""
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, self.value_serde)
         send = RowSend(self.value_serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, RowSerde(), ResponsePartitioner())
+        return Apart(send, RowKeep(store), resolve, RowSerde(), by_home)
 
-    def _bind_find(self, context: BindContext) -> FindRow:
-        view, serde = self.view, context.value_serde(self.value_serde)
-        rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)
-        get, value_bytes = view.bind(context), serde.serialize
+    def _bind_get(self, context: BindContext) -> FindRow:
+        """Return a function that returns a key's value and its hash, given the value in wire form, if it is known."""
+        get, value_bytes = self.view.bind(context), context.value_serde(self.value_serde).serialize
 
-        def find(key: object, expected: bytes | RowHash | None) -> tuple[object, bytes | RowHash | None]:
-            data = rows.get(key, NO_ROW)[0] if rows else None
-            if type(data) is CopiedValue and type(expected) is RowHash and data is expected.wire:
-                return data.copy(), expected
+        def find(key: object, wire: object) -> tuple[object, bytes | None]:
             value = (get(key) or NO_ROW)[0]
-            if type(data) is not SerializedValue:  # the store keeps the value itself
-                data = None if value is None else value_bytes(value) or b""
-            return value, None if data is None else value_hash(data)
+            if type(wire) is not SerializedValue:  # the store keeps the value itself
+                wire = None if value is None else value_bytes(value) or b""
+            return value, None if wire is None else value_hash(wire)
 
         return find
 
@@ -152,6 +154,6 @@ class CopyResolve(SubscriptionResolve):
     Source: none; results are those of `SubscriptionResolve`.
     """
 
-    def _bind_find(self, context: BindContext) -> FindRow:
+    def _bind_get(self, context: BindContext) -> FindRow:
         get, read = context.store(self.view.stores[0]).get, context.value_serde(self.value_serde).deserialize
         return lambda key, _: (None, None) if (row := get(key)) is None else (read(row[_HEAD:]), row[1:_HEAD])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from kstreamnb.core.codec import ByText, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import ByText, by_home, by_inner_key, copier, encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers, OutputMetadata
 from kstreamnb.core.serde import Serde
@@ -56,7 +56,10 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
         builder.add(sink.name, f"if key is None: {refuse}({topic!r}, key)")
     elif sink.partitioner is not None:
         choose = builder.name(_partitions(sink, context, key_serde), "choose")
-        each = f"for partition in {choose}({topic!r}, key, value): "
+        chosen = f"{choose}({topic!r}, key, value)"
+        if sink.partitioner is by_home:
+            chosen = f"(value[2],) if 0 <= value[2] < {plan.count(topic)} else {chosen}"
+        each = f"for partition in {chosen}: "
         partition, names = "partition", "wire_key, wire_value"
     if each or context.recorder is not None or plan.count(topic) > 1:  # otherwise the row is the only use
         builder.add(sink.name, f"{names} = {key}, {value}")

@@ -6,6 +6,7 @@ partition is a coroutine that receives its next record.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -42,8 +43,8 @@ class OpenLoops(Batch):
         super().__init__([()], "", -1, "", None)
         self.iterator, self.partition = iter(()), ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
-        self._stack, self._taken = ExitStack(), dict[Partition, int]()
-        self._loops = dict[Partition, tuple[int, Callable[[Any], None]]]()
+        self._stack, self._taken = ExitStack(), defaultdict[Partition, list[int]](lambda: [0])
+        self._loops = dict[Partition, tuple[int, Callable[[Any], None], list[int]]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -52,29 +53,33 @@ class OpenLoops(Batch):
             with collector_paused(), self._stack:
                 yield
         finally:
-            self._offsets |= {each: self._offsets[each] + n for each, n in self._taken.items() if each in self._offsets}
+            counts = {each: self.taken(*each) for each in self._loops if each in self._offsets}
+            self._offsets |= {each: self._offsets[each] + taken for each, taken in counts.items()}
 
-    def process(self, partition: Partition, record: Any) -> int:
-        """Process the next record of a partition; return the index of the task that reads it."""
-        self.records[0] = record
-        index, send = self._loops.get(partition) or self._open(partition)
+    def process(self, partition: Partition, records: Sequence[Any]) -> int:
+        """Process the next records of a partition; return the index of the task that reads it."""
+        current = self.records
+        current[0] = records[0]
+        index, send, taken = self._loops.get(partition) or self._open(partition)
         self.partition = partition  # only now: another thread may ask for the position
-        self._taken[partition] += 1
-        send(record)
+        for record in records:
+            current[0] = record
+            taken[0] += 1
+            send(record)
         return index
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        return self._taken.get((topic, partition), 0)
+        return self._taken[topic, partition][0]
 
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of the record."""
         partition, is_row = self.partition, len(self.records[0]) == _ROW
         source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
-        return *partition, source, self._offsets.get(partition, 0) + self._taken[partition] - 1 if is_row else None
+        return *partition, source, self._offsets.get(partition, 0) + self.taken(*partition) - 1 if is_row else None
 
-    def _open(self, partition: Partition) -> tuple[int, Callable[[Any], None]]:
+    def _open(self, partition: Partition) -> tuple[int, Callable[[Any], None], list[int]]:
         first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
-        index, self._taken[partition] = self.reader_of(partition), 0
-        loop = self._tasks[index].interleave(self, partition, first)
-        return self._loops.setdefault(partition, (index, self._stack.enter_context(loop)))
+        index = self.reader_of(partition)
+        loop = self._stack.enter_context(self._tasks[index].interleave(self, partition, first))
+        return self._loops.setdefault(partition, (index, loop, self._taken[partition]))

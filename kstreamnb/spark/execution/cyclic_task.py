@@ -167,7 +167,7 @@ class CyclicTask:
             records = caused + waiting.pop(depth, [])
             order = least_heads(records, loops.reader_of) if len(records) > 1 else range(len(records))
             for at in order:
-                loops.process(*records[at])
+                loops.process(records[at][0], records[at][1:])
             caused = self._take_rows(depth)
             depth += 1
 

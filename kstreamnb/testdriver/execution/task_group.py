@@ -120,18 +120,21 @@ class TaskGroup:
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
         read, outputs = [], self._outputs[index]
-        for row in self.take_rows():
-            output = outputs.get(row[0]) or self.output(index, row[0])
-            same, logged, route = output.same, output.log.rows, output.route
-            logged.append(row if same else output.logged(row))
-            if route is not None:
-                if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
-                    raise self._endless(row[0], route)
-                row = row if same else output.delivered(row)
-                if route.tasks:
-                    read.append(row)
-                if route.is_global:
-                    self.feed_global(row)
+        try:
+            for row in self.rows:
+                output = outputs.get(row[0]) or self.output(index, row[0])
+                same, logged, route = output.same, output.log.rows, output.route
+                logged.append(row if same else output.logged(row))
+                if route is not None:
+                    if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
+                        raise self._endless(row[0], route)
+                    row = row if same else output.delivered(row)
+                    if route.tasks:
+                        read.append(row)
+                    if route.is_global:
+                        self.feed_global(row)
+        finally:
+            self.rows.clear()
         return read
 
     def _endless(self, topic: str, route: TopicRoute) -> ProcessingError:

@@ -9,25 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import SerializedValue, by_home
 from kstreamnb.core.operator import Forward
 from kstreamnb.core.record import Change, Headers, TopicRecord
 from kstreamnb.core.serdes import JsonSerde, Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
     Instruction,
     Response,
-    ResponsePartitioner,
     ResponseSerde,
     Subscription,
     SubscriptionJoin,
-    SubscriptionPartitioner,
     SubscriptionReceive,
     SubscriptionSend,
     SubscriptionSerde,
+    TablePartitioner,
     subscription_prefix,
     value_hash,
 )
@@ -223,11 +222,22 @@ def test_a_joiner_that_changes_its_arguments_changes_no_row_and_no_other_result(
 
 def test_answers_go_home_and_questions_where_the_row_is() -> None:
     """Partitioners: the subscriber's partition, or the user's choice of exactly one."""
-    assert ResponsePartitioner()("t", "1", Response(None, None, 5), 8) == 5
-    assert ResponsePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
-    assert SubscriptionPartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
+    assert by_home("t", "1", Response(None, None, 5), 8) == 5
+    assert TablePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
+    assert TablePartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
     with pytest.raises(EngineError, match="chose 2 partitions"):
-        SubscriptionPartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
+        TablePartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
+
+
+def test_an_answer_to_a_partition_that_does_not_exist_is_refused() -> None:
+    """Answers before it have gone home; the error names the partition."""
+    builder = StreamsBuilder("homes")
+    builder.stream("in", value_serde="json").to("out", value_serde="json", partitioner=by_home)
+    driver = TopologyTestDriver(builder.build(), partitions={"out": 2})
+    records = [TopicRecord("in", -1, -1, at, "k", [None, None, home]) for at, home in enumerate((1, 0, 1, 0, 2))]
+    with pytest.raises(ProcessingError, match="chose partition 2"):
+        driver.pipe(records)
+    assert [record.partition for record in driver.create_output_topic("out").read_records_to_list()] == [1, 0, 1, 0]
 
 
 updates = st.lists(
