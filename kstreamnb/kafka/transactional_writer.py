@@ -90,6 +90,7 @@ class TransactionalWriter(BatchWriter):
         lost: the marker whose transaction has no end in Kafka; None if every transaction has ended.
         again: by number, the input of older batches that may come again after their state was rolled back.
         settle_s: seconds that `open` waits for the end of transactions of earlier writers.
+        finished: the last batch that the checkpoint calls finished, -1 before the first.
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
         claim: read before each fencing; a writer without one fences any other.
     """
@@ -116,6 +117,7 @@ class TransactionalWriter(BatchWriter):
         self._committed: int | None = None  # the batch whose commit Kafka has confirmed last, in whatever partitions
         self._resumed = False
         self.again: Mapping[int, str] = {}
+        self.finished = -1
         self.without_output: Container[int] = ()
         self.claim: Claim | None = None
         self._admin: Admin
@@ -146,8 +148,10 @@ class TransactionalWriter(BatchWriter):
         self._admin = admin = Admin(self.servers)
         if self.slot is None:
             create_commits_topic(admin, self.marker_topic, self.replicas, self.slots)
-            self._history().refuse_foreign(last_marker(admin, self.marker_topic))
+            history, last = self._history(), last_marker(admin, self.marker_topic)
+            history.refuse_foreign(last)
             self._refuse_overtaken()
+            history.refuse_lost(last, self.finished + 1)
         between("checked")
         try:
             await_broker(producer, self.marker_topic)

@@ -179,7 +179,7 @@ class QueryControl:
         """Open the sink, which fences older deployments; the claim comes first, so that none fences back."""
         sink = self.action.sink
         before, sink.again = sink.owner, entries_again(self.files)
-        sink.without_output = batches_without_input(self.files)
+        sink.without_output, sink.finished = batches_without_input(self.files), last_batch(self.files)
         owner = sink.claim(self.files) if takes_over else None
         sink.owner = owner or before
         try:
