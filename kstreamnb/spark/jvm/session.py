@@ -138,6 +138,7 @@ def _new_session(
     slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
     disabled = _disabled(chosen)
+    atexit.register(end_warm_ups)  # before the folder is removed, in which Spark starts Python processes
     apply_patches(LAUNCH_PATCHES, launch, disabled)
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 
@@ -32,7 +31,6 @@ def end_warm_up(session: SparkSession) -> None:
             each.unwanted.set()
 
 
-@atexit.register
 def end_warm_ups() -> None:
     """Wait for every thread: one in the middle of an import, or of native code, would abort a process that ends."""
     for each in _warm_ups:
