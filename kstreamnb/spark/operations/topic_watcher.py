@@ -24,6 +24,7 @@ _EVERY_S = 1.0
 _IDS_EVERY_S = 30.0
 PATIENCE_S = 5.0  # how long a look waits for a broker
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
+_GONE = "it was deleted, or this user lost access to it"
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"
 
 
@@ -128,9 +129,10 @@ def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: st
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
     fact = f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists'
     hint = f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it"
-    return TopicDeletedError(fact, detail="it was deleted, or this user lost access to it", hint=hint)
+    return TopicDeletedError(fact, detail=_GONE, hint=hint)
 
 
 def _markers_missing(topic: str, application: str) -> DataLossError:
     fact = f'topic "{topic}" of "{application}" no longer exists'
-    return DataLossError(fact, detail="without it, it is unknown which batches Kafka has", hint=NO_MARKERS)
+    hint = f"if it was deleted, {NO_MARKERS}; otherwise let this user DESCRIBE it, and start the query again"
+    return DataLossError(fact, detail=f"{_GONE}; it says which batches Kafka has", hint=hint)
