@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -396,8 +397,7 @@ def executed(folder: Path, command: list[str], text: str, **variables: str) -> s
 @pytest.mark.spark
 def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> None:
     """Master, name and settings are those of the command line, which is that of the page on clusters."""
-    written = [each for block in howto.blocks("cluster", "sh") for each in howto.commands(block)]
-    (command,) = [each for each in written if each[0] == "spark-submit"]
+    _, command = submits()
     assert command[-1] == "application.py"
     elsewhere = {"spark://master:7077": "local[3]", "spark.executor.memory=4g": "spark.driver.memory=700m"}
     assert set(elsewhere) < set(command)
@@ -405,6 +405,25 @@ def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> N
     lines = printed(tmp_path, [SUBMIT, *options])
     assert "session: local[3] shop 700m" in lines
     assert OUTPUT in lines
+
+
+@pytest.mark.spark
+def test_a_program_is_submitted_with_an_archive_that_the_drivers_machine_lacks(tmp_path: Path) -> None:
+    """Spark-submit takes the executors' Python for the driver's, too, unless the command of the page names that."""
+    command, _ = submits()
+    with tarfile.open(tmp_path / "environment.tar.gz", "w:gz"):
+        (tmp_path / "prices.py").touch()
+    elsewhere = {"spark://master:7077": "local[2]", "spark.pyspark.driver.python=python": ""}
+    assert set(elsewhere) < set(command)
+    elsewhere["spark.pyspark.driver.python=python"] = f"spark.pyspark.driver.python={sys.executable}"
+    lines = printed(tmp_path, [SUBMIT, *(elsewhere.get(each, each) for each in command[1:-1])])
+    assert OUTPUT in lines
+
+
+def submits() -> list[list[str]]:
+    """Return the commands of the page on clusters that submit a program."""
+    written = [each for block in howto.blocks("cluster", "sh") for each in howto.commands(block)]
+    return [each for each in written if each[0] == "spark-submit"]
 
 
 @pytest.mark.spark
