@@ -135,9 +135,12 @@ def _new_session(
     start = SETTINGS["start"]
     chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
     slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
-    launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
+    launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark", removed=not submitted))
     disabled = _disabled(chosen)
-    atexit.register(end_warm_ups)  # before the folder is removed, in which Spark starts Python processes
+    if gateway is not None:  # this JVM ends after Python, and until then starts processes that use the folder
+        gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
+            gateway.jvm.java.io.File(str(launch.folder))
+        )
     apply_patches(LAUNCH_PATCHES, launch, disabled)
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 
@@ -31,6 +32,7 @@ def end_warm_up(session: SparkSession) -> None:
             each.unwanted.set()
 
 
+@atexit.register
 def end_warm_ups() -> None:
     """Wait for every thread: one in the middle of an import, or of native code, would abort a process that ends."""
     for each in _warm_ups:
