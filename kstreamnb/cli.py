@@ -19,6 +19,7 @@ import click
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
+from kstreamnb.signals import end_signals
 
 if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.client import Servers
@@ -181,10 +182,9 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
 
 
 def _end_cleanly() -> None:
-    """Let SIGTERM and SIGHUP end the command with 0, unless they are ignored, as SIGHUP is with nohup."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: sys.exit(0))
+    """Let SIGTERM and SIGHUP end the command with 0."""
+    for number in end_signals():
+        signal.signal(number, lambda *_: sys.exit(0))
 
 
 # --- notebooks ---

@@ -15,6 +15,9 @@ import numpy.typing as npt
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import CheckpointError, DataLossError
 
+NO_MARKERS = "reset the application, or give it a new id and checkpoint"
+"""The way out if the batches that a destination has are unknown."""
+
 OutputRecord: TypeAlias = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
 
@@ -110,6 +113,12 @@ class BatchHistory:
             hint = f"use the checkpoint of that query, give the application a new id, or {way_out}"
             raise CheckpointError(fact, detail=detail, hint=hint)
 
+    def refuse_lost(self, last: Marker | None, batch: int) -> None:
+        """Raise DataLossError if the destination has no batch although there were some before ``batch``."""
+        if last is None and not all(number in self.without_output for number in range(batch)):
+            fact = f'batch {batch} of "{self.application}" follows no earlier batch in {self.place}'
+            raise DataLossError(fact, detail=self.lost, hint=NO_MARKERS)
+
     def is_replay(self, last: Marker | None, batch: int, entry: str) -> bool:
         """Return whether the destination has a batch already.
 
@@ -122,12 +131,9 @@ class BatchHistory:
             CheckpointError: the checkpoint is another one or an older copy, or the batch had other input.
             DataLossError: batches before this one are missing in the destination.
         """
+        self.refuse_lost(last, batch)
         if last is None:
-            if batch == 0 or all(number in self.without_output for number in range(batch)):
-                return False
-            fact = f'batch {batch} of "{self.application}" follows no earlier batch in {self.place}'
-            hint = "reset the application, or give it a new id and checkpoint"
-            raise DataLossError(fact, detail=self.lost, hint=hint)
+            return False
         self.refuse_foreign(last)
         if batch < last.batch and self.again.get(batch) == entry:
             return True

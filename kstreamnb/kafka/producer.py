@@ -253,6 +253,7 @@ class BatchWriter:
         claim: read before each fencing; a writer without one fences any other.
         again: by number, the input of older batches that may come again after their state was rolled back.
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
+        finished: the last batch that the checkpoint calls finished, -1 before the first.
     """
 
     def __init__(self, servers: Servers, application: str, *, config: Mapping[str, object] | None = None) -> None:
@@ -260,6 +261,7 @@ class BatchWriter:
         self.claim: Claim | None = None
         self.again: Mapping[int, str] = {}
         self.without_output: Container[int] = ()
+        self.finished = -1
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._publishing, self._closing = threading.RLock(), threading.Event()

@@ -139,8 +139,10 @@ class TransactionalWriter(BatchWriter):
         self._admin = admin = Admin(self.servers)
         if self.slot is None:
             create_commits_topic(admin, self.marker_topic, self.replicas, self.slots)
-            self._history().refuse_foreign(last_marker(admin, self.marker_topic))
+            history, last = self._history(), last_marker(admin, self.marker_topic)
+            history.refuse_foreign(last)
             self._refuse_overtaken()
+            history.refuse_lost(last, self.finished + 1)
         between("checked")
         try:
             await_broker(producer, self.marker_topic)

@@ -106,6 +106,7 @@ class QuerySink:
 
     ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
     log of offsets of batches that run again after a repair. ``owner``: the claim of the query's start.
+    ``finished``: the last batch that the checkpoint calls finished, -1 before the first.
     ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes again; empty
     if it recognizes the batch.
     """
@@ -114,6 +115,7 @@ class QuerySink:
     kafka: bool = False
     again: Mapping[int, str] = {}
     without_output: Container[int] = ()
+    finished: int = -1
     owner: Claim | None = None
 
     @property

@@ -138,7 +138,7 @@ def test_every_panel_has_a_value_and_every_rule_is_evaluated(
     assert (found["Broker reachable"], found["Automatic restarts"]) == ([1], [0])
     assert sum(found["Records dropped"]) == 1
     rules = prometheus("rules")["groups"][0]["rules"]
-    assert len(rules) == len(ks.monitoring.alert_rules(dead_letter_topic="dead")) == 10
+    assert len(rules) == len(ks.monitoring.alert_rules(dead_letter_topic="dead")) == 12
     wait_for(lambda: all(rule["health"] == "ok" for rule in prometheus("rules")["groups"][0]["rules"]))
     wait_for(lambda: any(rule["name"] == "StateTooLarge" and rule["state"] == "pending"
                          for rule in prometheus("rules")["groups"][0]["rules"]))  # fmt: skip

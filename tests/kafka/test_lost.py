@@ -55,6 +55,25 @@ def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
     assert "failed" == query.status().state
 
 
+def test_a_query_without_its_markers_ends_and_starts_again_only_after_a_reset(bench: Bench) -> None:
+    """Even if no record arrives: nothing else says which batches Kafka has. After a reset, all records are counted."""
+    query = running(bench, "unmarked")
+    bench.admin.delete_topics("unmarked-commits")
+    error = ended(query)
+    assert isinstance(error, ks.errors.DataLossError)
+    assert 'topic "unmarked-commits" of "unmarked" no longer exists' == str(error)
+    with pytest.raises(ks.errors.DataLossError, match='of "unmarked" follows no earlier batch in Kafka') as caught:
+        bench.deploy(counting("unmarked"))
+    assert "reset the application, or give it a new id and checkpoint" == caught.value.hint
+    assert f"if it was deleted, {caught.value.hint}" in (error.hint or "")
+    before = bench.read("unmarked-out")
+    ks.kafka.reset(bench.servers, "unmarked", checkpoint=bench.folder / "checkpoint")
+    bench.run(counting("unmarked"))
+    outputs = bench.read("unmarked-out")
+    assert (20, 40) == (len(before), len(outputs))
+    assert final(before) == final(outputs)
+
+
 def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(bench: Bench) -> None:
     """Although it has grown past the query's position: refused while running and at the start, unless loss is
     allowed.

@@ -17,6 +17,8 @@ COMMITS = ("stream-thread-metrics", "commit-total")
 FAILED = ("stream-metrics", "failed-stream-threads")
 REACHABLE = ("stream-metrics", "broker-reachable")
 DROPPED = ("stream-task-metrics", "dropped-records-total")
+LOST = ("consumer-fetch-manager-metrics", "offsets-skipped-total")
+RESTARTS = ("stream-metrics", "restarts-total")
 RESTORES = ("stream-task-metrics", "restores-total")
 LATENCY = ("stream-task-metrics", "process-latency-avg")
 STATE = ("stream-state-metrics", "state-bytes")
@@ -28,7 +30,8 @@ def reading(**numbers: float) -> list[Metric]:
     """Metrics of a healthy query, except for the given values."""
     healthy = {"lag": 0, "commits": 10, "failed": 0, "dropped": 2, "restores": 1, "state": 500, "letters": 3} | numbers
     names = {"lag": LAG, "commits": COMMITS, "failed": FAILED, "dropped": DROPPED, "restores": RESTORES, "state": STATE}
-    healthy, names = {"latency": 0.2, "broker": 1} | healthy, {"latency": LATENCY, "broker": REACHABLE} | names
+    healthy = {"latency": 0.2, "broker": 1, "lost": 0, "restarts": 2} | healthy
+    names |= {"latency": LATENCY, "broker": REACHABLE, "lost": LOST, "restarts": RESTARTS}
     found = [Metric(*names[name], (), float(value)) for name, value in healthy.items() if name in names]
     return [*found, Metric(*LETTERS, (("topic-name", "dead"),), float(healthy["letters"]))]
 
@@ -44,6 +47,8 @@ def reading(**numbers: float) -> list[Metric]:
         ({"failed": 1}, ["failed"]),
         ({"broker": 0}, ["broker away"]),
         ({"dropped": 3}, ["records dropped"]),
+        ({"lost": 1}, ["records lost"]),
+        ({"restarts": 3}, ["restarted"]),
         ({"restores": 2}, ["restoring"]),
         ({"latency": 50.0}, []),
         ({"latency": 50.1}, ["processing is slow"]),
@@ -59,7 +64,7 @@ def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[
 
 def test_an_expression_names_the_metrics_that_its_rule_reads() -> None:
     """Prometheus and `alerts` look at the same metrics, under the names that the collector gives them."""
-    read = [LAG, COMMITS, FAILED, REACHABLE, DROPPED, RESTORES, LATENCY, STATE, LETTERS]
+    read = [LAG, COMMITS, FAILED, REACHABLE, DROPPED, LOST, RESTARTS, RESTORES, LATENCY, STATE, LETTERS]
     read += [("consumer-fetch-manager-metrics", "records-consumed-rate"), ("stream-metrics", "running")]
     named = {name for rule in RULES for name in re.findall(r"kafka_streams_\w+", rule.expression)}
     assert named == {exposed_name(Metric(*each, (), 0.0)) for each in read}
@@ -132,6 +137,8 @@ def test_prometheus_gets_the_same_rules() -> None:
         "BrokerAway",
         "LagGrows",
         "RecordsDropped",
+        "RecordsLost",
+        "Restarted",
         "Restoring",
         "ProcessingIsSlow",
         "StateTooLarge",

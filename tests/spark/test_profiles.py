@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -350,6 +351,7 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path: Path, java: str | None, ar
 
 PROGRAM = """
 import os
+import re
 import kstreamnb as ks
 from tests.spark.streams import batched, outputs, placed, query_over
 spark = ks.spark.spark_session({arguments})
@@ -369,34 +371,70 @@ print("output:", outputs(deployment, sink, ["totals"]))
 print(*[line for line in ks.spark.spark_report().splitlines() if line.startswith("patch")], sep="\\n")
 spark.stop()
 """
+SUBMIT = f"{Path(pyspark.__file__).parent}/bin/spark-submit"
 OUTPUT = "output: {'totals': {0: [('a', 1, 5), ('b', 2, 6), ('a', 5, 7)]}}"
 
 
 def printed(folder: Path, command: list[str], arguments: str = "", **variables: str) -> list[str]:
     """Return the lines that the program prints in a separate process, with some arguments for the session."""
+    done = executed(folder, command, PROGRAM.format(arguments=arguments, folder=str(folder)), **variables)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout.splitlines()
+
+
+def executed(folder: Path, command: list[str], text: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Return the end of a command that runs a program in a folder, without Spark's variables of this process."""
     program = folder / "program.py"
-    program.write_text(PROGRAM.format(arguments=arguments, folder=str(folder)))
+    program.write_text(text)
     root = str(Path(__file__).parents[2])
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable, **variables}
     command = [*command, str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
-    assert 0 == done.returncode, done.stderr
-    return done.stdout.splitlines()
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
 
 
 @pytest.mark.spark
 def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> None:
     """Master, name and settings are those of the command line, which is that of the page on clusters."""
-    written = [each for block in howto.blocks("cluster", "sh") for each in howto.commands(block)]
-    (command,) = [each for each in written if each[0] == "spark-submit"]
+    _, command = submits()
     assert command[-1] == "application.py"
     elsewhere = {"spark://master:7077": "local[3]", "spark.executor.memory=4g": "spark.driver.memory=700m"}
     assert set(elsewhere) < set(command)
     options = [elsewhere.get(each, each) for each in command[1:-1]]
-    lines = printed(tmp_path, [f"{Path(pyspark.__file__).parent}/bin/spark-submit", *options])
+    lines = printed(tmp_path, [SUBMIT, *options])
     assert "session: local[3] shop 700m" in lines
     assert OUTPUT in lines
+
+
+@pytest.mark.spark
+def test_a_program_is_submitted_with_an_archive_that_the_drivers_machine_lacks(tmp_path: Path) -> None:
+    """Spark-submit takes the executors' Python for the driver's, too, unless the command of the page names that."""
+    command, _ = submits()
+    with tarfile.open(tmp_path / "environment.tar.gz", "w:gz"):
+        (tmp_path / "prices.py").touch()
+    elsewhere = {"spark://master:7077": "local[2]", "spark.pyspark.driver.python=python": ""}
+    assert set(elsewhere) < set(command)
+    elsewhere["spark.pyspark.driver.python=python"] = f"spark.pyspark.driver.python={sys.executable}"
+    lines = printed(tmp_path, [SUBMIT, *(elsewhere.get(each, each) for each in command[1:-1])])
+    assert OUTPUT in lines
+
+
+def submits() -> list[list[str]]:
+    """Return the commands of the page on clusters that submit a program."""
+    written = [each for block in howto.blocks("cluster", "sh") for each in howto.commands(block)]
+    return [each for each in written if each[0] == "spark-submit"]
+
+
+@pytest.mark.spark
+def test_a_submitted_program_that_fails_at_once_shows_its_own_error_alone(tmp_path: Path) -> None:
+    """Spark printed why it could not start Python: the program had removed the folder of its session."""
+    text = "import kstreamnb as ks\nks.spark.spark_session()\nks.TopologyTestDriver('no topology')\n"
+    with tempfile.TemporaryDirectory() as folder:  # its path is short enough for sockets
+        done = executed(tmp_path, [SUBMIT, "--master", "local[2]"], text, TMPDIR=folder)
+        assert [] == [*Path(folder).glob("kstreamnb-*")]
+    assert 1 == done.returncode
+    assert "kstreamnb.errors.ConfigError" in done.stdout, done.stdout
+    assert "No such file or directory" not in done.stderr
 
 
 @pytest.mark.spark

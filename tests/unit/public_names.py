@@ -26,7 +26,7 @@ INTERNAL = {
     "Query": {"book", "deployment"},
     "QuerySink": {
         *("again", "attach", "claim", "close", "kafka", "on_executors", "open", "owner", "pipelined", "position"),
-        *("prepare", "publish", "repeats", "without_output"),
+        *("prepare", "publish", "repeats", "without_output", "finished"),
     },
     "Replay": {"run"},
     "ResetPlan": {"checkpoint"},

@@ -11,8 +11,8 @@ from pathlib import Path
 from kstreamnb.kafka.storage.checkpoint_lock import LOCK_FILE, SharedLock, in_use
 
 
-def temp_dir(kind: str) -> Path:
-    """Create a temporary folder that is removed when this process ends.
+def temp_dir(kind: str, *, removed: bool = True) -> Path:
+    """Create a temporary folder that is removed when this process ends, unless ``removed`` is False.
 
     Folders of processes that were killed are removed now: their locks are free.
     """
@@ -23,7 +23,7 @@ def temp_dir(kind: str) -> Path:
                 shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     lock = SharedLock(folder)
-    atexit.register(_remove, folder, lock)
+    atexit.register(*((_remove, folder, lock) if removed else (lock.release,)))
     return folder
 
 

@@ -64,6 +64,7 @@ class KafkaSink(QuerySink):
         self._closing.clear()
         self.writer.claim = self.owner
         self.writer.again, self.writer.without_output = self.again, self.without_output
+        self.writer.finished = self.finished
         self.writer.open()
 
     def publish(self, batch: QueryBatch) -> OutputBatch:

@@ -57,7 +57,6 @@ _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.
 _PATIENCE_S = 5.0
 _LOG_LINES = 5
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
-_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
 QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 """Settings of a session that a streaming query copies when it starts."""
@@ -120,7 +119,7 @@ def spark_session(
         try:
             return _new_session(app, master, cores, profile, settings)
         except BaseException:  # an interrupt, too: nobody has a session with which to stop the JVM
-            if _GATEWAY_PORT not in os.environ:
+            if not is_submitted():
                 _forget_session()
             raise
 
@@ -130,14 +129,18 @@ def _new_session(
 ) -> SparkSession:
     arguments = {_MASTER: master, _NAME: app, **(settings or {})}
     explicit = {name: str(value) for name, value in arguments.items() if value is not None}
-    submitted = _GATEWAY_PORT in os.environ
+    submitted = is_submitted()
     gateway = _gateway() if submitted else None
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
     start = SETTINGS["start"]
     chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
     slots = LOCAL_MASTER.fullmatch(chosen[_MASTER])
-    launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
+    launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark", removed=not submitted))
     disabled = _disabled(chosen)
+    if gateway is not None:  # this JVM ends after Python, and until then starts processes that use the folder
+        gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
+            gateway.jvm.java.io.File(str(launch.folder))
+        )
     apply_patches(LAUNCH_PATCHES, launch, disabled)
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:
@@ -309,6 +312,11 @@ def require_session(spark: SparkSession) -> SparkSession:
     return spark
 
 
+def is_submitted() -> bool:
+    """Return whether ``spark-submit`` runs this program: it starts the JVM before Python, and ends it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def is_stopped(spark: SparkSession) -> bool:
     """Return whether a session was stopped, if its JVM answers."""
     context = spark.sparkContext._jsc  # noqa: SLF001 - None after a stop in this process
@@ -354,7 +362,7 @@ def spark_logs() -> Path:
         'spark.log'
     """
     if not _logs:
-        if _GATEWAY_PORT in os.environ:
+        if is_submitted():
             raise SparkError("spark-submit started this JVM and keeps its log", hint="read what spark-submit prints")
         raise SparkError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
     return _logs[-1]

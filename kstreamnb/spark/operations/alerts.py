@@ -55,7 +55,7 @@ _FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
 _SLOWER = 0.05  # a lag that changes by less than this share of the records read does not grow
 
 
-_LAG = "consumer-fetch-manager-metrics"
+_FETCHED = "consumer-fetch-manager-metrics"
 
 
 def alert_rules(
@@ -76,7 +76,7 @@ def alert_rules(
         process_latency: "processing is slow" fires if a task needs more than this per record on average; default 50 ms.
 
     Example:
-        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][7:]
+        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")][9:]
         ['processing is slow', 'state too large', 'dead letters']
         >>> alert_rules(interval="10s")[0].expression.partition(" and ")[0]
         'increase(kafka_streams_stream_thread_commit_total[50s]) == 0'
@@ -91,6 +91,8 @@ def alert_rules(
         "broker away": lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
         "lag grows": lambda seen: _lag_grows(seen, interval_ms),
         "records dropped": lambda seen: seen.growth("stream-task-metrics", "dropped-records-total") > 0,
+        "records lost": lambda seen: seen.growth(_FETCHED, "offsets-skipped-total") > 0,
+        "restarted": lambda seen: seen.growth("stream-metrics", "restarts-total") > 0,
         "restoring": lambda seen: seen.growth("stream-task-metrics", "restores-total") > 0,
         "processing is slow": lambda seen: seen.greatest("stream-task-metrics", "process-latency-avg") > latency_ms,
         "state too large": lambda seen: seen.total("stream-state-metrics", "state-bytes") > state_bytes,
@@ -111,13 +113,13 @@ def _has_stalled(seen: _Readings, stalled_ms: int) -> bool:
     """Return whether records waited all the time, and nothing was committed."""
     if seen.elapsed_ms < stalled_ms or seen.growth("stream-thread-metrics", "commit-total"):
         return False
-    return min(seen.total(_LAG, "records-lag-max", before=before) for before in (True, False)) > 0
+    return min(seen.total(_FETCHED, "records-lag-max", before=before) for before in (True, False)) > 0
 
 
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
     """Return whether the lag grows, and exceeds what is read in an interval: less waits for the next batch anyway."""
-    lag, growth = seen.total(_LAG, "records-lag-max"), seen.growth(_LAG, "records-lag-max")
-    read_ms = seen.total(_LAG, "records-consumed-rate") / 1000
+    lag, growth = seen.total(_FETCHED, "records-lag-max"), seen.growth(_FETCHED, "records-lag-max")
+    read_ms = seen.total(_FETCHED, "records-consumed-rate") / 1000
     return lag > max(_FEW_RECORDS, read_ms * interval_ms) and growth > _SLOWER * read_ms * seen.elapsed_ms
 
 

@@ -94,15 +94,21 @@ def create_missing(admin: Admin, topics: Mapping[str, int], replicas: int) -> No
 
 def fewest_replicas(admin: Admin, sink: QuerySink, written: Iterable[str]) -> int:
     """Return the fewest replicas of a topic that the query writes; warn if that of the markers has too few."""
-    from kstreamnb.kafka.transactional_writer import TransactionalWriter
-
     topics = [*written]
-    if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
-        topics.append(topic := sink.writer.marker_topic)
+    if (topic := marker_topic(sink)) is not None:
+        topics.append(topic)
         few = few_replicas(topic, *admin.replication(topic))
         if few is not None:
             warnings.warn(few, stacklevel=3)
     return min((admin.replication(topic)[0] for topic in topics), default=0)
+
+
+def marker_topic(sink: QuerySink) -> str | None:
+    """Return the topic that has the markers of a sink's batches, None if it writes none."""
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+    writer = sink.writer if isinstance(sink, KafkaSink) else None
+    return writer.marker_topic if isinstance(writer, TransactionalWriter) else None
 
 
 def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:

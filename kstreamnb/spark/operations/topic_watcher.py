@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
+from kstreamnb.kafka.output_batch import NO_MARKERS
 
 if TYPE_CHECKING:  # the watcher is a companion of the query
     from kstreamnb.kafka.admin import Admin
@@ -23,6 +24,7 @@ _EVERY_S = 1.0
 _IDS_EVERY_S = 30.0
 PATIENCE_S = 5.0  # how long a look waits for a broker
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
+_GONE = "it was deleted, or this user lost access to it"
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"
 
 
@@ -30,13 +32,21 @@ class TopicWatcher:
     """Ends a query whose topics were deleted or replaced.
 
     ``ids`` are the known ids of input topics; the first look adds the others. With ``fail_on_loss`` an input topic
-    that was replaced ends the query; the topics in ``written`` may be replaced.
+    that was replaced ends the query; the topics in ``written`` may be replaced. ``markers`` is the topic that has the
+    markers of batches, None if there is none.
     """
 
     def __init__(
-        self, query: Query, admin: Admin, ids: Mapping[str, str], written: Iterable[str], *, fail_on_loss: bool
+        self,
+        query: Query,
+        admin: Admin,
+        ids: Mapping[str, str],
+        written: Iterable[str],
+        markers: str | None,
+        *,
+        fail_on_loss: bool,
     ) -> None:
-        self._query, self._admin, self._ids = query, admin, dict(ids)
+        self._query, self._admin, self._ids, self._markers = query, admin, dict(ids), markers
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
         self._compared_s = self._answered_s = 0.0
@@ -71,11 +81,13 @@ class TopicWatcher:
 
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application
-        watched = dict.fromkeys((*application.inputs, *self._written))
+        watched = dict.fromkeys((*application.inputs, *self._written, *([self._markers] if self._markers else [])))
         existing = self._admin.existing(watched)
         is_back = bool(self._missed.keys() & existing)
         self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in watched if topic not in existing}
         missing = [topic for topic, looks in self._missed.items() if looks >= _LOOKS]
+        if missing and missing[0] == self._markers:
+            return _markers_missing(missing[0], application.id)
         if missing:
             return _missing(missing[0], application.id, read=missing[0] in application.inputs)
         if not is_back and time.monotonic() - self._compared_s < _IDS_EVERY_S:
@@ -117,4 +129,10 @@ def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: st
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
     fact = f'{"input" if read else "output"} topic "{topic}" of "{application}" no longer exists'
     hint = f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it"
-    return TopicDeletedError(fact, detail="it was deleted, or this user lost access to it", hint=hint)
+    return TopicDeletedError(fact, detail=_GONE, hint=hint)
+
+
+def _markers_missing(topic: str, application: str) -> DataLossError:
+    fact = f'topic "{topic}" of "{application}" no longer exists'
+    hint = f"if it was deleted, {NO_MARKERS}; otherwise let this user DESCRIBE it, and start the query again"
+    return DataLossError(fact, detail=f"{_GONE}; it says which batches Kafka has", hint=hint)

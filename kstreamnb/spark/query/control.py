@@ -22,7 +22,7 @@ from kstreamnb.hints import reason_of
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage, jvm_gone, spark_failure, worker_died
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
-from kstreamnb.spark.jvm.session import is_stopped, late_commits, require_session
+from kstreamnb.spark.jvm.session import is_stopped, is_submitted, late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
@@ -179,7 +179,7 @@ class QueryControl:
         """Open the sink, which fences older deployments; the claim comes first, so that none fences back."""
         sink = self.action.sink
         before, sink.again = sink.owner, entries_again(self.files)
-        sink.without_output = batches_without_input(self.files)
+        sink.without_output, sink.finished = batches_without_input(self.files), last_batch(self.files)
         owner = sink.claim(self.files) if takes_over else None
         sink.owner = owner or before
         try:
@@ -330,8 +330,9 @@ class QueryControl:
     def _stopped_session(self) -> KStreamError | None:
         with suppress(Py4JError, OSError):  # the end of the stream tells that the JVM is gone
             if is_stopped(self.spark):
+                detail = "spark-submit stops it when it is asked to end, by SIGTERM" if is_submitted() else None
                 hint = "call query.stop() before spark.stop(); to continue, deploy with another session"
-                return SparkError(f'the Spark session of "{self.application}" was stopped', hint=hint)
+                return SparkError(f'the Spark session of "{self.application}" was stopped', detail=detail, hint=hint)
         return None
 
     def _missing_checkpoint(self) -> KStreamError | None:

@@ -13,6 +13,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.errors import KStreamError, SparkError
 from kstreamnb.kafka.batch_offsets import Offsets, count_between
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
+from kstreamnb.signals import asked_to_end
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchListener
@@ -20,7 +21,6 @@ from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.hand_over import HandOver, hand_over
 from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, LifecycleEvent, State
 from kstreamnb.spark.query.query_status import QueryDescription, QueryStatus, failure_line
-from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.telemetry.query_charts import query_charts

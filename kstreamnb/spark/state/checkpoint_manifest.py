@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import CheckpointError
@@ -21,12 +22,15 @@ from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, Check
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.topology.nodes import Sink, Source
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
 _FORMAT = 3
 _WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
-_READABLE = (_FORMAT, _WITH_SLOTS)
+_WINDOWED = 5  # earlier versions would send windowed keys to other tasks than those that have their rows
+_READABLE = (_FORMAT, _WITH_SLOTS, _WINDOWED)
+_SHORTER = "an earlier version of kstreamnb chose the partitions of its windowed keys by the key without its window"
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Manifest:
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
-    ``split``: the foreign-key joins whose sides run in separate tasks.
+    ``split``: the foreign-key joins whose sides run in separate tasks. ``windowed``: the topics between tasks whose
+    partitions windowed keys choose; manifests of versions that left the window out name none.
     """
 
     query: str
@@ -53,17 +58,18 @@ class Manifest:
     changelogs: bool = False
     slots: int = 0
     split: list[str] = field(default_factory=list)
+    windowed: list[str] = field(default_factory=list)
 
 
 def manifest_of(deployment: Deployment) -> Manifest:
     """Return the manifest of a deployment."""
-    first = deployment.application
+    first, state = deployment.application, _state(deployment)
     return Manifest(
         deployment.name,
         first.id,
         deployment.spark_partitions,
         [[level.stateful, level.uses_global] for level in deployment.levels],
-        _state(deployment),
+        state,
         {topic: first.partitions.get(topic, 1) for topic in first.inputs},
         deployment.routing_keys(),
         first.topology.describe(),
@@ -71,6 +77,7 @@ def manifest_of(deployment: Deployment) -> Manifest:
         changelogs=deployment.options.changelogs,
         slots=deployment.options.slots,
         split=first.split,
+        windowed=_windowed(deployment.tasks[0].plans[0], state),
     )
 
 
@@ -142,7 +149,8 @@ def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> Ch
 
 def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     """Write the manifest; raises StorageError if nothing can be written there."""
-    content = {**asdict(manifest), "format": _WITH_SLOTS if manifest.slots else _FORMAT}
+    version = _WINDOWED if manifest.windowed else _WITH_SLOTS if manifest.slots else _FORMAT
+    content = {**asdict(manifest), "format": version}
     checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
 
 
@@ -174,7 +182,11 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         fact = f'the checkpoint of "{old.application}" does not fit this topology'
-        hint = "pass the topology, application_id= and config= that wrote it, or deploy with a new checkpoint"
+        by_version = any(_SHORTER in difference for difference in differences)
+        given = (
+            "continue with the version of kstreamnb" if by_version else "pass the topology, application_id= and config="
+        )
+        hint = f"{given} that wrote it, or deploy with a new checkpoint"
         hint = f"{_SHIFTED if _is_shifted(old.state, new.state) else ''}{hint} and a new application id"
         raise CheckpointError(fact, detail="; ".join(differences), hint=hint)
 
@@ -223,6 +235,10 @@ def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
                 f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
                 "their state (copy the topic into a new one, and start from a new checkpoint)"
             )
+
+    for topic in new.windowed:
+        if topic not in old.windowed and f"(topic: {topic})" in old.topology:
+            yield f'topic "{topic}": {_SHORTER}, so keys would leave their state'
 
 
 def _circles(manifest: Manifest) -> set[tuple[str, ...]]:
@@ -298,6 +314,16 @@ def _state(deployment: Deployment) -> dict[str, Any]:
             own = [node for node in nodes if node.traits.user_code]
             known["processors"] = {node.name: {} for node in own}
     return by_group
+
+
+def _windowed(plan: TaskPlan, state: Mapping[str, Any]) -> list[str]:
+    """Return the topics with windowed keys that tasks with state read from other tasks."""
+    nodes, groups = plan.topology.nodes, plan.topology.subtopologies()
+    readers = [nodes[name] for group in groups if str(group.id) in state for name in group.nodes]
+    read = {topic for node in readers if isinstance(node, Source) for topic in node.topics}
+    sinks = [node for node in nodes.values() if isinstance(node, Sink) and node.topic in read and not node.partitioner]
+    topics = {str(node.topic) for node in sinks if isinstance(plan.serdes(node)[0], WindowedSerde)}
+    return sorted(topic for topic in topics if plan.count(plan.topic(topic)) > 1)
 
 
 def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:

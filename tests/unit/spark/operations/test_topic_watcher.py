@@ -30,7 +30,7 @@ def watch(existing: Any, identities: Any, looks: int, **control: Any) -> list[fl
         reachable.extend(float(metric.value) for metric in book.all() if metric.name == "broker-reachable")
         return len(reachable) <= looks
 
-    TopicWatcher(query, admin, {"orders": "a"}, (), fail_on_loss=True)(lasts)
+    TopicWatcher(query, admin, {"orders": "a"}, (), None, fail_on_loss=True)(lasts)
     return reachable
 
 

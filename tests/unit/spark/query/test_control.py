@@ -26,7 +26,7 @@ from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
-from tests.unit.spark.query.streams import EndedStream, UnreachableSink, launch, query_without_spark
+from tests.unit.spark.query.streams import EndedStream, RunningSession, UnreachableSink, launch, query_without_spark
 
 
 @pytest.mark.parametrize("reason", [TOO_SLOW, TWO_WRITERS])
@@ -117,6 +117,21 @@ def test_a_removed_checkpoint_forbids_the_next_batch(tmp_path: Path) -> None:
     assert isinstance(query.control.lost(), ks.errors.CheckpointError)
     query.stop()
     assert query.control.lost() is None
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+def test_a_query_says_who_stopped_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, submitted: bool
+) -> None:
+    """In a container, spark-submit's JVM alone gets the signal: it stops Spark, and Python is not asked."""
+    monkeypatch.setattr(os, "environ", {"PYSPARK_GATEWAY_PORT": "5"} if submitted else {})
+    query = query_without_spark(tmp_path)
+    launch(query, None)
+    monkeypatch.setattr(RunningSession, "isStopped", lambda session: True)
+    error = query.control.lost()
+    assert error is not None
+    detail = "spark-submit stops it when it is asked to end, by SIGTERM" if submitted else None
+    assert ('the Spark session of "again" was stopped', detail) == (error.message, error.detail)
 
 
 def test_a_batch_in_progress_is_not_published_after_the_query_has_failed_without_its_checkpoint(tmp_path: Path) -> None:

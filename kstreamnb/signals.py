@@ -1,4 +1,4 @@
-"""Handlers of the signals that ask a process to end while it waits for a query."""
+"""The signals that ask a process to end, and a context that handles them while the process waits."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+def end_signals() -> list[signal.Signals]:
+    """Return SIGTERM, and SIGHUP unless the system lacks it, as Windows does, or the process ignores it, as with nohup.
+
+    Example:
+        >>> signal.SIGTERM in end_signals()
+        True
+    """
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, hangup]
 
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT, SIGTERM and SIGHUP set, instead of their usual effects; only in the main thread.
+    """Yield an event that SIGINT and the signals of `end_signals` set, instead of their usual effects.
 
-    SIGHUP, sent when a terminal closes, is not handled if the process ignores it, as with nohup.
+    Only the main thread handles signals.
 
     Example:
         >>> with asked_to_end() as asked:
@@ -26,7 +37,7 @@ def asked_to_end() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    handled = [each for each in _SIGNALS if (each, signal.getsignal(each)) != (signal.SIGHUP, signal.SIG_IGN)]
+    handled = [signal.SIGINT, *end_signals()]
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in handled}
     try:
         yield asked
