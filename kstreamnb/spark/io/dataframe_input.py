@@ -26,6 +26,7 @@ from kstreamnb.frame_cells import (
     expect_json_type,
     expect_order,
     expect_text_name,
+    frame_package,
     pandas_times,
     pandas_values,
     sorting,
@@ -166,7 +167,7 @@ def _bytes_of(records: Sequence[TopicRecord], role: str, serde: Serde, chosen: F
 def _spark_frame(
     spark: SparkSession, topic: str, chosen: FrameInput, serdes: tuple[Serde, Serde]
 ) -> tuple[DataFrame, FrameInput]:
-    package = type(chosen.frame).__module__.partition(".")[0]
+    package = frame_package(chosen.frame)
     if package == "pyspark":
         if chosen.frame.isStreaming:
             fact = f'expected a static DataFrame for input "{topic}", got a streaming one'
