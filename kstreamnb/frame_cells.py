@@ -90,6 +90,13 @@ def arrow_reader(kind: Any) -> Callable[[Any], Any]:
     return plain_value
 
 
+def python_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow column from Spark, where most types are plain already."""
+    cells: list[Any] = column.to_pylist()
+    plain = not any(kind in str(column.type) for kind in ("map<", "decimal"))
+    return cells if plain else list(map(arrow_reader(column.type), cells))
+
+
 def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made := dict(pairs)) < len(pairs):
         raise ValueError("names of a map are not unique")
