@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from os import PathLike
 from typing import Any, NoReturn
 
 from kstreamnb.core.heap import collector_paused
@@ -39,6 +40,8 @@ def frame_kind(frame: object) -> str:
         return "arrow"
     hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
     hint = "run the lazy query: pass frame.collect()" if hasattr(frame, "collect") else hint
+    if isinstance(frame, list | dict | str | PathLike):
+        hint = "make one: pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 

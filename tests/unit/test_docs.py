@@ -164,7 +164,7 @@ def test_every_pattern_has_a_program_and_a_row_in_the_table() -> None:
     anchors = re.findall(r"\| \[[^\]]+\]\(#([a-z-]+)\) \|", page)
     sections = re.split(r"(?m)^## ", page)[1:]
     headings = {re.sub(r"[^a-z -]", "", each.partition("\n")[0].lower()).replace(" ", "-"): each for each in sections}
-    assert len(anchors) == 9
+    assert len(anchors) == 10
     for anchor in anchors:
         assert ">>> outputs(" in headings[anchor], anchor
     applications = {

@@ -337,6 +337,24 @@ def test_subclasses_of_pandas_frames_are_read_as_pandas() -> None:
     assert ".map(str)" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("rows", [[{"at": 0, "n": 7}], {"at": [0], "n": [7]}, "rides.csv", Path("rides.csv")])
+def test_rows_and_files_are_answered_with_a_frame_of_them(rows: Any) -> None:
+    """Rows of dicts also where records are expected, and lines of a CSV file where a table is."""
+    with pytest.raises(ks.errors.ConfigError, match="expected a DataFrame, got type") as caught:
+        of(rows)
+    assert "pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file" in str(caught.value.hint)
+
+
+def test_dicts_and_csv_text_are_answered_with_frames() -> None:
+    """Where records, or a table with bars, are expected."""
+    with pytest.raises(ks.errors.ConfigError, match='got type "dict"') as caught:
+        ks.Sample.from_records([{"at": 0, "n": 7}])  # type: ignore[list-item]
+    assert "pandas.DataFrame(rows)" in str(caught.value.hint)
+    with pytest.raises(ks.errors.ConfigError, match='does not name its columns: "at,n"') as caught:
+        ks.Sample.from_text("at,n\n0,7")
+    assert "read a CSV file with pandas" in str(caught.value.hint)
+
+
 def test_a_lazy_frame_is_run_first() -> None:
     """As the hint says."""
 
