@@ -146,7 +146,7 @@ def check_store_with_source(
 
 def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str]) -> None:
     """Require that the stores of ``node`` exist and are not global."""
-    for store in stores:
+    for store in expect_texts(stores, "stores"):
         if store in topology.global_stores:
             fact = f'global store "{store}" was passed to node "{node}"'
             java = f"Global StateStore {store} can be used by a Processor without being specified;"
