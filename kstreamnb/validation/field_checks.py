@@ -14,7 +14,6 @@ from kstreamnb.core.formatting import join_list
 from kstreamnb.core.operator import functions_in
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.hints import did_you_mean
-from kstreamnb.operators.aggregates import SessionAggregate
 from kstreamnb.topology.nodes import Node, ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
@@ -93,8 +92,6 @@ def _topics_of(topology: Topology, node: Node) -> set[str]:
 
 def _functions(node: ProcessorNode) -> Iterator[FunctionType]:
     """Yield the functions of an operator that take a value as it arrives, not those of joins and processors."""
-    operator = node.operator
-    merger = operator.merger if isinstance(operator, SessionAggregate) else None  # it takes aggregates only
     if node.traits.join is None and not node.traits.user_code:
-        functions = (each for each in functions_in(operator) if each is not merger)
+        functions = functions_in(node.operator, of_values=True)
         yield from (each for each in functions if 1 <= each.__code__.co_argcount <= 3)
