@@ -178,7 +178,7 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     for table in tables:
         click.echo(format_records(table))
         click.echo()
-    click.echo(f"{len(records):,} records in, {sum(map(len, tables)):,} out")
+    click.echo(f"{len(records):,} record{'s' * (len(records) != 1)} in, {sum(map(len, tables)):,} out")
 
 
 def _end_cleanly() -> None:

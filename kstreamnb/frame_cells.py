@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from math import floor
 from typing import Any, NamedTuple, SupportsIndex, cast
 from uuid import UUID
@@ -61,8 +62,16 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
     return other(value)
 
 
+def frame_package(frame: object) -> str:
+    """Return the package of a frame's class: "pandas" also for its subclasses, such as those of GeoPandas."""
+    packages = [kind.__module__.partition(".")[0] for kind in type(frame).__mro__]
+    return "pandas" if "pandas" in packages else packages[0]
+
+
 def arrow_reader(kind: Any) -> Callable[[Any], Any]:
     """Return a function that converts Python values of an Arrow type to plain ones, and maps (lists of pairs) to dicts.
+
+    Decimals of a type without fractions, such as the sums of DuckDB, are whole numbers.
 
     Args:
         kind: a type of Arrow.
@@ -76,7 +85,16 @@ def arrow_reader(kind: Any) -> Callable[[Any], Any]:
     if hasattr(kind, "get_all_field_indices"):  # a struct
         fields = {field.name: arrow_reader(field.type) for field in kind}
         return lambda row: None if row is None else {name: fields[name](cell) for name, cell in row.items()}
+    if getattr(kind, "scale", None) == 0:
+        return lambda number: None if number is None else int(number)
     return plain_value
+
+
+def python_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow column from Spark, where most types are plain already."""
+    cells: list[Any] = column.to_pylist()
+    plain = not any(kind in str(column.type) for kind in ("map<", "decimal"))
+    return cells if plain else list(map(arrow_reader(column.type), cells))
 
 
 def _of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -131,7 +149,9 @@ def pandas_values(series: Any, other: Callable[[object], Any]) -> list[Any]:
         return cast("list[Any]", series.tolist())
     if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
         return [None if value != value else value for value in series.tolist()]
-    return [plain_value(value, other) for value in without_gaps(series)]
+    kind = getattr(series.dtype, "pyarrow_dtype", None)
+    read = partial(plain_value, other=other) if kind is None else arrow_reader(kind)
+    return list(map(read, without_gaps(series)))
 
 
 def whole_with_gaps(frame: Any, columns: list[str]) -> list[str]:
@@ -163,7 +183,7 @@ def pandas_times(series: Any, name: str) -> list[int]:
     try:
         return timestamps_ms(without_gaps(series), name)
     except ConfigError as error:
-        if "not an instant" not in error.message:
+        if not error.message.endswith(("is not an instant", "has no time zone")):
             raise
         hint = f'convert the column first: pandas.to_datetime(frame["{name}"], utc=True)'
         raise ConfigError(error.message, detail=error.detail, hint=hint) from None

@@ -140,7 +140,7 @@ def field_text(name: str, value: object) -> str:
     """
     if name in ("key", "value"):
         return format_value(value)
-    if not _is_filled(value):
+    if not _is_filled(name, value):
         return ""
     return format_time(value) if name in TIMES and isinstance(value, int) else clean(str(value))
 
@@ -154,11 +154,16 @@ def columns_of(source: Framed) -> tuple[dict[str, list[object]], list[object]]:
 
 def _filled(columns: dict[str, list[object]]) -> dict[str, list[object]]:
     """Return the columns of keys and values, and all others that are not empty."""
-    return {name: all_ for name, all_ in columns.items() if name in ("key", "value") or any(map(_is_filled, all_))}
+    return {
+        name: all_
+        for name, all_ in columns.items()
+        if name in ("key", "value") or any(_is_filled(name, value) for value in all_)
+    }
 
 
-def _is_filled(value: object) -> bool:
-    return value not in (None, "", ())
+def _is_filled(name: str, value: object) -> bool:
+    """Return whether a value is more than the mark of a missing one; a record without a partition has -1."""
+    return value not in (None, "", ()) and (name, value) != ("partition", -1)
 
 
 def _hook(name: str) -> Any:

@@ -264,9 +264,14 @@ EMITTED = "last_close_ms"
 """Name of the state variable with the time (ms) up to which an operator has emitted closed windows."""
 
 
-def functions_in(operator: object) -> Iterator[FunctionType]:
-    """Yield the Python functions among the fields of an operator: those that a user gave, and those in tuples."""
+def functions_in(operator: object, *, of_values: bool = False) -> Iterator[FunctionType]:
+    """Yield the Python functions among the fields of an operator: those that a user gave, and those in tuples.
+
+    ``of_values`` leaves out those that take only aggregates, as the metadata of their fields say.
+    """
     for each in fields(operator) if is_dataclass(operator) else ():
+        if of_values and "takes_aggregates" in each.metadata:
+            continue
         value = getattr(operator, each.name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, FunctionType):

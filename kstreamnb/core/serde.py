@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeGuard
 from uuid import UUID
 
+from kstreamnb.core.signatures import taking
 from kstreamnb.errors import SerdeError
 from kstreamnb.type_variables import TypeVar
 
@@ -48,6 +49,11 @@ class Serde(Generic[T]):
     advice: ClassVar[str] = "name another serde where the topic or store is declared, or convert the value before"
     unreadable: ClassVar[str | None] = None
     width: int | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        taking(cls.serialize, "self", "value")  # Java's have the topic as well
+        taking(cls.deserialize, "self", "data")
 
     def serialize(self, value: T | None) -> bytes | None:
         """Return Kafka's bytes of a value; None for None.
@@ -240,6 +246,10 @@ class StringSerde(Serde[str]):
     plain: ClassVar[frozenset[type]] = frozenset({str})
     writes: ClassVar[tuple[type, ...]] = (str,)
     expects: ClassVar[str] = "str"
+
+    def _advice_for(self, value: object) -> str:
+        text = f'; or make it text, "{value}"' if isinstance(value, int | float) else ""
+        return super()._advice_for(value) + text
 
     def keeps(self, value: str) -> bool:
         """Keep all text except lone surrogates, which UTF-8 cannot represent."""

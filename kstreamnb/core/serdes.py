@@ -300,6 +300,9 @@ class SessionWindowedSerde(WindowedSerde):
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
 _OWN_SERDE = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
+_REGISTERED = (
+    'a Schema Registry makes it: ks.kafka.SchemaRegistry("http://…").avro("orders"), .protobuf(…) or .json_schema(…)'
+)
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
@@ -452,6 +455,7 @@ def serde_named(name: str) -> Serde:
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
-        hint = did_you_mean(word, _NAMED) or f"{_OWN_SERDE}; for Avro and others, ks.kafka.SchemaRegistry(url)"
+        registered = re.search("avro|json_?schema|protobuf", word, re.IGNORECASE)
+        hint = did_you_mean(word, _NAMED) or (_REGISTERED if registered else _OWN_SERDE)
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

@@ -26,6 +26,8 @@ _AS_MS = "pass whole milliseconds since the epoch, such as int(time.timestamp() 
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _PIECE = re.compile(r"(\d+)(ms|[dhms])")
 _TEXT = re.compile(r"\s*(-?)((?:\d+(?:ms|[dhms])\s*)+)")
+_OTHER_UNIT = re.compile(r"(?<=\d)(ms|[dhs]|m(?!il|o))[a-z]*")
+"""A unit in another spelling, such as that of "30min", "1 hour" or Java's "PT1H"; not a month."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 
@@ -50,7 +52,9 @@ def duration_ms(value: object, what: str = "duration") -> int:
     shown = f'"{value}"' if isinstance(value, str) else f'of type "{type(value).__name__}"'
     fact = f"{what} {shown} is not a duration"
     detail = "a duration is a timedelta, or numbers with the units d, h, m, s and ms"
-    raise ConfigError(fact, detail=detail, hint='write for example "5m", "1500ms" or "1h30m"')
+    ours = _OTHER_UNIT.sub(r"\1", re.sub(r"^PT?|\s", "", str(value), flags=re.IGNORECASE).lower())
+    near = f'did you mean "{ours}"?' if _TEXT.fullmatch(ours) else 'write for example "5m", "1500ms" or "1h30m"'
+    raise ConfigError(fact, detail=detail, hint=near)
 
 
 def java_long(total_ms: int) -> int:

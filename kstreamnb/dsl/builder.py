@@ -347,12 +347,13 @@ class SourceFields(SerdeFields):
     timestamp_extractor: TimestampExtractor | None
 
 
-def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
+def _topics(topic: object) -> tuple[str, ...]:
     """Return the names of topics, each once; raise TopologyError for anything else."""
     if isinstance(topic, Set):
         raise TopologyError("expected a list of topics, got a set", hint="pass a list, or sorted(…)")
-    if not isinstance(topic, Iterable):
-        raise TopologyError(f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"')
+    if not isinstance(topic, Sequence):
+        fact = f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"'
+        raise TopologyError(fact, hint="name it, and pass its records to the run: ks.replay(topology, sample)")
     names = (topic,) if isinstance(topic, str) else topic
     topics = tuple(dict.fromkeys(check_topic_name(name) for name in names))
     if not topics:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from kstreamnb.hints import did_you_mean, from_java
+from kstreamnb.hints import did_you_mean, existing, from_java
 
 if TYPE_CHECKING:  # every other module imports this one
     from kstreamnb.source_location import SourceLocation
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # every other module imports this one
 
 DOCUMENTATION = "https://kstreamnb.github.io/kstreamnb/"
 LINK = "More: "
+_FEW = 10
 
 
 def notes_without_link(error: BaseException) -> list[str]:
@@ -293,9 +294,9 @@ class UnknownNameError(KStreamError, AttributeError):
 
     def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
         public = [each for each in known if not each.startswith("_")] if meant is None else [meant]
-        super().__init__(
-            f'{whose} has no "{name}"', hint=from_java(meant or name, public) or did_you_mean(meant or name, public)
-        )
+        hint = from_java(meant or name, public) or did_you_mean(meant or name, public)
+        detail = existing(public) if hint is None and 0 < len(public) <= _FEW else None
+        super().__init__(f'{whose} has no "{name}"', detail=detail, hint=hint)
         self.name = name  # tells Python that no further suggestion is needed
 
 

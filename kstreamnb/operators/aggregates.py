@@ -7,7 +7,7 @@ store directly, if the store allows that. The chain replaces words in braces, su
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.block import Block
@@ -281,7 +281,7 @@ class SessionAggregate(WindowedFold):
     Source: Kafka Streams `SessionWindowedKStream#aggregate`, `#count`, `#reduce`, KIP-825.
     """
 
-    merger: Adder | None = None
+    merger: Adder | None = field(default=None, metadata={"takes_aggregates": True})
 
     def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
         """Return the function that replaces the sessions connected by a record with one that includes it."""

@@ -20,6 +20,17 @@ if TYPE_CHECKING:  # an optional dependency
     import pyarrow
 
 _MARK = b"kstreamnb.sample"
+_HINTS = {
+    "polars": ('frame.with_columns(pl.col("{0}").dt.replace_time_zone("UTC"))', 'frame.drop_nulls("{0}")'),
+    "duckdb": ('SELECT * REPLACE ("{0}" AT TIME ZONE \'UTC\' AS "{0}")', 'WHERE "{0}" IS NOT NULL'),
+    "pyarrow": ('pyarrow.compute.assume_timezone(table["{0}"], "UTC")', 'table.filter(table["{0}"].is_valid())'),
+    "pyspark": ('frame.withColumn("{0}", F.col("{0}").cast("timestamp"))', 'frame.dropna(subset=["{0}"])'),
+    "": (
+        'frame = pandas.read_parquet(path); frame["{0}"] = frame["{0}"].dt.tz_localize("UTC")',
+        'frame = pandas.read_parquet(path).dropna(subset="{0}")',
+    ),
+}
+"""By package of a table, and for files: how to name the zone of a column, and to drop rows without a time."""
 _FIRST, _PART = 100, 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
@@ -29,14 +40,14 @@ def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in table.schema)
 
 
-def records_of_table(table: pyarrow.Table, roles: Roles) -> tuple[TopicRecord, ...]:
-    """Return the rows of an Arrow table as records, in their order."""
+def records_of_table(table: pyarrow.Table, roles: Roles, package: str = "") -> tuple[TopicRecord, ...]:
+    """Return the rows of an Arrow table as records, in their order; ``package`` made it, and hints are about it."""
     roles.check(table.column_names)
     with collector_paused():
         cells = cells_by_role(
             roles,
             table.column_names,
-            lambda name: _read(name, table.column(name), partial(_times, name=name)),
+            lambda name: _read(name, table.column(name), partial(_times, name=name, package=package)),
             lambda name: _read(name, table.column(name), partial(_values, as_json=True)),
         )
         return make_records(cells, roles)
@@ -52,19 +63,19 @@ def _read(name: str, column: pyarrow.ChunkedArray, read: Callable[[pyarrow.Chunk
         raise ConfigError(fact, detail=str(error), hint="convert the column first, for example to text") from error
 
 
-def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
+def _times(column: pyarrow.ChunkedArray, name: str, package: str) -> list[int]:
     import pyarrow as pa
+
+    zone, drop = (hint.format(name) for hint in _HINTS.get(package, _HINTS["pyarrow"]))
 
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
             fact = f'column "{name}" has times without a time zone'
             detail = f"its type is {column.type}; the same time means a different instant in each zone"
-            hint = f'name the zone: pl.col("{name}").dt.replace_time_zone("UTC"), or {name} AT TIME ZONE \'UTC\' in SQL'
-            raise ConfigError(fact, detail=detail, hint=hint)
+            raise ConfigError(fact, detail=detail, hint=f"name the zone: {zone}")
         if column.null_count:
             fact = f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows'
-            hint = f'drop them: frame.drop_nulls("{name}"), or WHERE {name} IS NOT NULL in SQL'
-            raise ConfigError(fact, hint=hint)
+            raise ConfigError(fact, hint=f"drop them: {drop}")
         finer = {"us": 1_000, "ns": 1_000_000}.get(column.type.unit, 1)
         kind = pa.timestamp("ms", column.type.tz) if finer == 1 else column.type
         exact = column.cast(kind).cast(pa.int64()).to_numpy()

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from os import PathLike
 from typing import Any, NoReturn
 
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError, extra
-from kstreamnb.frame_cells import expect_json_type, expect_order, pandas_times, pandas_values, sorting, spark_times
+from kstreamnb.frame_cells import (
+    expect_json_type,
+    expect_order,
+    frame_package,
+    pandas_times,
+    pandas_values,
+    sorting,
+    spark_times,
+)
 from kstreamnb.frames import TIMES
 from kstreamnb.samples.arrow import records_of_table, schema_of_table
 from kstreamnb.samples.columns import Roles, cells_by_role, make_records, number_offsets
@@ -21,7 +30,7 @@ Schema = tuple[tuple[str, str], ...]
 
 def frame_kind(frame: object) -> str:
     """Return ``pandas``, ``spark``, or ``arrow`` for another frame that exports Arrow data; else raise ConfigError."""
-    package = type(frame).__module__.partition(".")[0]
+    package = frame_package(frame)
     if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
         if getattr(frame.columns, "nlevels", 1) > 1:  # as after agg() with several functions
             hint = 'join their names: frame.columns = ["_".join(filter(None, name)) for name in frame.columns]'
@@ -31,6 +40,8 @@ def frame_kind(frame: object) -> str:
         return "arrow"
     hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
     hint = "run the lazy query: pass frame.collect()" if hasattr(frame, "collect") else hint
+    if isinstance(frame, list | dict | str | PathLike):
+        hint = "make one: pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 
@@ -65,7 +76,7 @@ def records_of_arrow(frame: Any, roles: Roles) -> tuple[tuple[TopicRecord, ...],
         raise ConfigError(f'column "{name}" has type "{kinds[name]}", which a sample cannot hold', hint=hint)
     table = pyarrow.table(frame)
     roles.check(table.column_names, roles.order_by)
-    records = records_of_table(table, roles)
+    records = records_of_table(table, roles, frame_package(frame).strip("_"))
     if roles.order_by:  # not by Arrow, which cannot sort the texts of Polars
         cells = zip(*(table.column(name).to_pylist() for name in roles.order_by), strict=True)
         ranks = [[(1, 0) if cell is None or cell != cell else (0, cell) for cell in row] for row in cells]
@@ -115,7 +126,7 @@ def records_of_spark(
         raise ConfigError(
             f"more than {limit:,} rows were selected", hint="narrow it with between= or key_share=, or raise limit="
         )
-    records = records_of_table(table, roles)
+    records = records_of_table(table, roles, "pyspark")
     if not roles.order_by:
         by_content = sorted(records, key=lambda each: (each.timestamp, format_cell(each.key), format_cell(each.value)))
         records = number_offsets(by_content)

@@ -65,8 +65,8 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     """Replace keys, and fields of dict values that hold keys, with a keyed hash.
 
     Equal keys stay equal, so joins and counts are preserved; partitions stay those of the real keys. Whole numbers,
-    UUIDs and bytes become others of the same type and size, different ones for different keys. Any other value becomes
-    16 hexadecimal digits. Values within dicts, lists and windowed keys are hashed too; the names of dicts stay.
+    bools, UUIDs and bytes become others of the same type and size, different ones for different keys. Any other value
+    becomes 16 hexadecimal digits. Values within dicts, lists and windowed keys are hashed too; the names of dicts stay.
 
     Args:
         fields: names of fields that hold keys too, such as "customer" or "order.customer"; with a question mark if all
@@ -103,6 +103,8 @@ def _hash_with(secret: bytes) -> Callable[[Any], Any]:
     def hashed(value: Any) -> Any:
         if isinstance(value, Windowed):
             return value._replace(key=hashed(value.key))
+        if isinstance(value, bool):
+            return bool(permuted(value, 1))
         if type(value) is int:
             number = max(value, ~value)  # so that the sign stays
             bits = (32 << (number.bit_length() // 32).bit_length()) - 1  # 31, 63, 127 …: a field of 32 bits can hold 31

@@ -438,7 +438,8 @@ def _timed(index: int, record: TopicRecord) -> TopicRecord:
 
 def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     """Return a record of a tuple; raise ConfigError for anything else."""
-    expect(record, tuple | list, "each record")
+    rows = "of dicts make a frame: ks.Sample.from_dataframe(pandas.DataFrame(rows), …)"
+    expect(record, tuple | list, "each record", hint=rows)
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)
         raise ConfigError(f"expected 6 or 7 fields, got {len(record)}", hint=f"pass ({fields}); headers are optional")

@@ -285,6 +285,8 @@ def _check_columns(cells: list[str], number: int) -> list[str]:
     if unknown or len(set(names)) < len(names):
         fact = f'line {number} of the table does not name its columns: "{(unknown or cells)[0]}"'
         hint = "begin with a line such as: topic | key | value | time"
+        if len(cells) == 1:
+            hint += "; read a CSV file with pandas, for ks.Sample.from_dataframe(frame, …)"
         raise ConfigError(fact, detail=f"columns are {', '.join(COLUMNS)}", hint=hint)
     return names
 

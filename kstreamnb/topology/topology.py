@@ -132,7 +132,7 @@ class Topology(NodeGraph, Suggesting, Displayed):
         operator = supplier if isinstance(supplier, Operator) else UserProcessor(supplier)
         for store in own:
             validation.check_new_store(self, store)
-        stores = tuple(stores)
+        stores = expect_texts(stores, "stores")
         validation.check_stores_exist(self, name, stores)
         self.stores.update({store.name: store for store in own})
         used = dict.fromkeys((*(store.name for store in own), *stores))

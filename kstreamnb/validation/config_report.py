@@ -9,10 +9,12 @@ from kstreamnb.client_settings import java_client_settings, unsupported
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Listing
+from kstreamnb.errors import ConfigError
 from kstreamnb.masking import without_secrets
 from kstreamnb.runtime.context.config import Config, StreamsSetting, other_settings, streams_settings
 
 _CLIENT = "passed to the Kafka client"
+_JAVA_CLASS = re.compile(r"(\w+\.)+[\w$]+")
 _COMMON_MS = range(100, 501)
 _COMMON = "if readers wait for commits, 100 to 500 ms are common"
 
@@ -49,10 +51,12 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
 
     Values of client settings are not shown, because they may be passwords.
 
+    A class of a Java application that the kit does not have is "not supported", with what to use instead.
+
     Args:
         config: a `Config`, or settings by Kafka's names or those of `Config`; default all settings of Kafka Streams.
 
-    Raises: ConfigError for an unknown name (it suggests the closest known one), and for an invalid value.
+    Raises: ConfigError for an unknown name (it suggests the closest known one), and for another invalid value.
 
     Example:
         >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "fetch.min.bytes": 100}):
@@ -63,16 +67,29 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
     """
     check_arguments(config_report, locals())
     given = {} if config is None else config.dotted() if isinstance(config, Config) else config
-    named = {name: value for name, value in given.items() if name not in other_settings()}
+    foreign = {name: _foreign_class(name, value) for name, value in given.items()}
+    named = {name: value for name, value in given.items() if name not in other_settings() and not foreign[name]}
     settings = config if isinstance(config, Config) else Config.of(named)
     if config is None:
         return ConfigReport(tuple(_answer(each, None, settings) for each in streams_settings().values()))
     known, refused = streams_settings(), unsupported({_plain(name): value for name, value in given.items()})
     answers = [
-        _answer(known[name], value, settings) if name in known else _unlisted(name, value, refused)
+        foreign[name] or (_answer(known[name], value, settings) if name in known else _unlisted(name, value, refused))
         for name, value in sorted(given.items())
     ]
     return ConfigReport(tuple(answers))
+
+
+def _foreign_class(name: str, value: object) -> StreamsSetting | None:
+    """Return the answer to a setting that names a class of Java that the kit does not have, or None."""
+    if name not in streams_settings() or not isinstance(value, str) or not _JAVA_CLASS.fullmatch(value):
+        return None
+    try:
+        Config.of({name: value})
+    except ConfigError as error:
+        words = f"{error}; {error.hint}"
+        return streams_settings()[name]._replace(value=value, answer="not supported", words=words)
+    return None
 
 
 def _answer(setting: StreamsSetting, value: object, settings: Config) -> StreamsSetting:

@@ -93,4 +93,5 @@ def _topics_of(topology: Topology, node: Node) -> set[str]:
 def _functions(node: ProcessorNode) -> Iterator[FunctionType]:
     """Yield the functions of an operator that take a value as it arrives, not those of joins and processors."""
     if node.traits.join is None and not node.traits.user_code:
-        yield from (each for each in functions_in(node.operator) if 1 <= each.__code__.co_argcount <= 3)
+        functions = functions_in(node.operator, of_values=True)
+        yield from (each for each in functions if 1 <= each.__code__.co_argcount <= 3)

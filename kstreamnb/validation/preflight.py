@@ -26,9 +26,9 @@ from kstreamnb.validation.sample_checks import check_sample
 
 def check(
     topology: Topology,
+    sample: Iterable[TopicRecord] | None = None,
     *,
     partitions: Mapping[str, int] | int | None = None,
-    sample: Iterable[TopicRecord] | None = None,
     config: Config | Mapping[str, object] | None = None,
     folders: Mapping[str, str | Path] | None = None,
 ) -> Issues:
@@ -40,8 +40,8 @@ def check(
 
     Args:
         topology: the topology to check.
-        partitions: partition counts by topic, or one number for all; default: derived from the sample.
         sample: records of any topics with their partitions; default none.
+        partitions: partition counts by topic, or one number for all; default: derived from the sample.
         config: settings by Python's or Kafka's names. Default: `Config()`.
         folders: a deployment's folders by what they contain: ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
             Default: none.

@@ -317,15 +317,33 @@ def test_a_pandas_frame_gives_the_values_of_its_sample(spark: Any) -> None:
         ks.run(topology, spark=spark, inputs={"in": frame.rename(columns={"price": 2025})})
 
 
+def test_ids_that_are_decimals_without_fractions_are_whole_numbers(spark: Any) -> None:
+    """As databases export them; they choose the partitions that such keys have in Kafka."""
+    frame = spark.sql("SELECT cast(id AS decimal(38, 0)) key, id * 1000 timestamp, 'x' value FROM range(20)")
+    builder = ks.StreamsBuilder("ids")
+    builder.stream("in", key_serde="long", value_serde="string").to("out", key_serde="long", value_serde="string")
+    run = ks.run(builder.build(), spark=spark, inputs={"in": frame}, partitions=3)
+    sample = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value="value")
+    spread = sample.with_partitions(3, key_serde="long")
+    expected = {number: [each.key for each in spread if each.partition == number] for number in range(3)}
+    assert expected == {number: [each.key for each in rows] for number, rows in run.records("out").items()}
+
+
 @pytest.mark.parametrize(
-    "column", ["price", "day", "at", "fine", "local", "timestamp", "wait", "parts", "list", "named", "clock", "clocks"]
+    "column",
+    [
+        *["price", "whole", "wholes", "day", "at", "fine", "local", "timestamp", "wait", "parts", "list", "named"],
+        *["clock", "clocks"],
+    ],
 )
 def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> None:
     """Also the column of times, which keeps its instant, intervals, and what is within structs, arrays and maps."""
     frame = spark.sql("""
         SELECT *, named_struct('day', day, 'rows', array(named_struct('at', fine, 'price', price))) parts,
-            array(day, null) list, map('a', wait) named, time'12:30:00' clock, array(time'12:30:00.5') clocks
-        FROM (SELECT 'a' key, 12.50BD price, date'2026-01-01' day, timestamp_millis(1767268800123) at,
+            array(whole, null) wholes, array(day, null) list, map('a', wait) named,
+            time'12:30:00' clock, array(time'12:30:00.5') clocks
+        FROM (SELECT 'a' key, 12.50BD price, 123456789012345678901BD whole,
+            date'2026-01-01' day, timestamp_millis(1767268800123) at,
             timestamp_micros(1767268800123456) fine, timestamp_ntz'2026-01-01 12:00:00.1234' local,
             timestamp_millis(1767268800000) timestamp, interval '-1 02:00:03.5' day to second wait)
     """)
@@ -334,7 +352,7 @@ def test_a_single_column_is_the_value_of_its_sample(spark: Any, column: str) -> 
     (record,) = ks.Sample.from_dataframe(frame, topic="in", key="key", timestamp="timestamp", value=column)
     (found,) = ks.run(builder.build(), spark=spark, inputs={"in": FrameInput(frame, value=column)}).records("out")[0]
     assert (record.key, record.value, record.timestamp) == (found.key, found.value, found.timestamp)
-    assert isinstance(record.value, dict if column == "named" else str | float | dict | list)
+    assert isinstance(record.value, dict if column == "named" else str | int | float | dict | list)
     assert 1767268800000 == record.timestamp
 
 

@@ -209,6 +209,12 @@ def test_an_error_of_the_system_is_one_line(run):
         assert (1, f"Error: {words}\n") == (result.exit_code, result.output)
 
 
+def test_one_replayed_record_is_counted_in_the_singular(run, tmp_path):
+    """The line is read by people."""
+    (tmp_path / "one.md").write_text("topic | key | value\nin | a | 1\n")
+    assert run("replay", "app_of_test.py", "one.md").output.endswith("\n1 record in, 1 out\n")
+
+
 def test_a_store_does_not_show_among_the_outputs(run, tmp_path):
     """Changelogs and repartition topics are the application's own."""
     (tmp_path / "counting.py").write_text(

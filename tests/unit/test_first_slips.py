@@ -374,11 +374,58 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
         (lambda orders: orders.withColumn("total", 1), "map_values"),
         (lambda orders: orders.window("1h"), "group_by_key().windowed_by"),
         (lambda orders: orders.to_table().select("pieces"), "map_values"),
+        (lambda orders: orders.to_table().to_pandas(), "head().to_pandas"),
+        (lambda orders: orders.dropna(), "filter"),
+        (lambda orders: orders.apply(len), "map_values"),  # Quix
+        (lambda orders: orders.tumbling_window(60_000), "group_by_key().windowed_by"),
+        (lambda orders: orders.to_topic("out"), "to"),
+        (lambda orders: orders.key_on(len), "group_by"),  # Bytewax
+        (lambda orders: orders.stateful_map(len), "process"),
+        (lambda orders: orders.key_by(len), "group_by"),  # Flink
+        (lambda orders: orders.union(orders), "merge"),
+        (lambda orders: orders.sink_to("out"), "to"),
+        (lambda orders: orders.execute(), "ks.deploy(topology, …)"),
+        (lambda orders: orders.partition_by("id"), "select_key"),  # ksqlDB
+        (lambda orders: orders.explode("items"), "flat_map_values"),
     ],
 )
 def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[Any], object], meant: str) -> None:
-    """Habits from Spark and pandas."""
+    """Habits from Spark, pandas and other libraries for streams."""
     assert _hint_of(lambda: slip(ks.StreamsBuilder("slips").stream("orders"))) == f'did you mean "{meant}"?'
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Application", "ks.StreamsBuilder("),
+        ("Dataflow", "ks.StreamsBuilder("),
+        ("sql", "there is no SQL"),
+        ("KafkaSource", 'builder.stream("orders") reads a topic'),
+        ("TumblingWindow", 'ks.TimeWindows.of("1h")'),
+        ("deduplicate", "a processor with a window store"),
+    ],
+)
+def test_entrances_of_other_libraries_are_answered_with_ours(name: str, hint: str) -> None:
+    """Those of Quix Streams, Bytewax and Flink."""
+    assert hint in (_hint_of(lambda: getattr(ks, name)) or "")
+
+
+def test_a_frame_is_not_a_list_of_topics() -> None:
+    """Iterating over one gives the names of its columns."""
+    frame = pd.DataFrame({"driver": [1], "fare": [9.5]})
+    with pytest.raises(ks.errors.TopologyError, match='a list of names or a pattern, got type "DataFrame"') as caught:
+        ks.StreamsBuilder("slips").stream(frame)  # type: ignore[arg-type]
+    assert "ks.replay(topology, sample)" in str(caught.value.hint)
+
+
+def test_a_name_that_is_near_none_of_a_few_is_answered_with_all_of_them() -> None:
+    """With many names, the list would hide what was wrong."""
+    with pytest.raises(ks.errors.UnknownNameError, match='SessionWindows has no "with_gap"') as caught:
+        ks.SessionWindows.with_gap("30m")  # type: ignore[attr-defined]
+    assert "existing names: grace_ms, of, " in str(caught.value.detail)
+    with pytest.raises(ks.errors.UnknownNameError, match='a KStream has no "fare"') as caught:
+        _ = ks.StreamsBuilder("slips").stream("rides").fare  # type: ignore[attr-defined]
+    assert caught.value.detail is None
 
 
 class Total:

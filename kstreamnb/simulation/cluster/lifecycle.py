@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import check_arguments, expect_texts
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import uncaught_answer
@@ -134,14 +134,15 @@ class ApplicationLifecycle:
 
         Raises: EngineError if the application is running, or does not read a topic.
         """
+        if not isinstance(input_topics, Mapping):
+            input_topics = dict.fromkeys(expect_texts(input_topics, "input topics"), 0)
         self.clean_up()
-        asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, 0)
         read = {topic for source in self.topology.sources() for topic in source.topics}
-        for topic in asked:
+        for topic in input_topics:
             if topic not in read:
                 raise EngineError(f'application "{self.id}" does not read topic "{topic}"')
         self._broker.forget(self.id, *(owned.name for owned in owned_topics(self.topology, self.id)))
-        for topic, offset in asked.items():
+        for topic, offset in input_topics.items():
             for partition, log in enumerate(self._broker.topics[topic]):
                 self._broker.committed[self.id, topic, partition] = min(offset, log.end)
         self._shadow_tasks = None  # they have processed all of the input

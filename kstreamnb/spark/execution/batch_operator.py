@@ -20,7 +20,7 @@ from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError, SerdeError
-from kstreamnb.frame_cells import arrow_reader
+from kstreamnb.frame_cells import python_values
 from kstreamnb.runtime.task.task import Counters, Task
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
@@ -311,8 +311,7 @@ def column_values(column: Any) -> list[Any]:
         names = [field.name for field in kind]
         parts = [column_values(part) for part in column.flatten()]
         return [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)] if parts else []
-    cells: list[Any] = column.to_pylist()
-    return list(map(arrow_reader(kind), cells)) if "map<" in str(kind) else cells
+    return python_values(column)
 
 
 def header_values(column: list[Any] | None) -> list[Any] | None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.errors import EngineError
+from kstreamnb.frame_cells import python_values
 from kstreamnb.spark.execution.kafka_columns import column_partitions
 from kstreamnb.spark.execution.record_batch import Numbers, stretches
 
@@ -208,7 +209,7 @@ def _partitions(keys: pa.Array, serde: Serde, count: int) -> Numbers:
     if binary or (pa.types.is_string(keys.type) and type(serde) is StringSerde):
         return column_partitions(keys, count)
     choose, write = key_partitioner(serde, count), encoder(serde)
-    return np.fromiter(map(choose, map(write, keys.to_pylist())), np.int64, len(keys))
+    return np.fromiter(map(choose, map(write, python_values(keys))), np.int64, len(keys))
 
 
 def _numbers(column: pa.Array) -> Numbers:

@@ -26,6 +26,7 @@ from kstreamnb.frame_cells import (
     expect_json_type,
     expect_order,
     expect_text_name,
+    frame_package,
     pandas_times,
     pandas_values,
     sorting,
@@ -166,7 +167,7 @@ def _bytes_of(records: Sequence[TopicRecord], role: str, serde: Serde, chosen: F
 def _spark_frame(
     spark: SparkSession, topic: str, chosen: FrameInput, serdes: tuple[Serde, Serde]
 ) -> tuple[DataFrame, FrameInput]:
-    package = type(chosen.frame).__module__.partition(".")[0]
+    package = frame_package(chosen.frame)
     if package == "pyspark":
         if chosen.frame.isStreaming:
             fact = f'expected a static DataFrame for input "{topic}", got a streaming one'
@@ -226,13 +227,14 @@ def _cell(frame: DataFrame, name: str) -> Column:
 def _plain(cell: Column, kind: T.DataType) -> Column:
     """Return a column as JSON can hold it, also within others, the same as in a sample.
 
-    Times and decimals become text, intervals of days seconds, and NaN null; a column without such is returned itself.
+    Times and decimals with fractions become text, intervals of days seconds, and NaN null; a column without such is
+    returned itself.
     """
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         text = F.regexp_replace(F.to_csv(F.struct(cell), _ISO), r"\.0+(?=Z?$)", "")
         text = F.regexp_replace(text, r"(?<=\.\d{3})000(?=Z$)", "")
         return F.when(cell.isNotNull(), text)
-    if isinstance(kind, (T.DateType, T.DecimalType)):
+    if isinstance(kind, T.DateType) or (isinstance(kind, T.DecimalType) and kind.scale):
         return cell.cast("string")
     if isinstance(kind, T.TimeType):
         return F.regexp_replace(F.date_format(cell, "HH:mm:ss.SSSSSS"), r"\.0+$", "")

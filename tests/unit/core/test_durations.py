@@ -38,6 +38,35 @@ def test_other_durations_are_refused(value):
     assert '"5m"' in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("other", "ours"),
+    [
+        ("30min", "30m"),
+        ("5 minutes", "5m"),
+        ("1H", "1h"),
+        ("2 hours", "2h"),
+        ("1 day", "1d"),
+        ("10 sec", "10s"),
+        ("5 msec", "5ms"),
+        ("PT1H30M", "1h30m"),
+        ("1h 30min", "1h30m"),
+    ],
+)
+def test_a_duration_in_another_spelling_is_answered_with_ours(other, ours):
+    """As pandas, SQL and Java's `Duration` write them."""
+    with pytest.raises(ConfigError, match="is not a duration") as caught:
+        duration_ms(other)
+    assert caught.value.hint == f'did you mean "{ours}"?'
+
+
+@pytest.mark.parametrize("other", ["1 month", "2 milliseconds", "1.5h", "1y"])
+def test_a_duration_that_is_not_recognized_is_answered_with_examples(other):
+    """A month has no fixed length; a wrong guess would be worse than none."""
+    with pytest.raises(ConfigError, match="is not a duration") as caught:
+        duration_ms(other)
+    assert "write for example" in caught.value.hint
+
+
 def test_durations_have_64_bits():
     """A longer one is refused, as in Java."""
     assert 2**63 - 1 == duration_ms(f"{2**63 - 1}ms")

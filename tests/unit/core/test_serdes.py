@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.errors import ConfigError, SerdeError
 
@@ -342,3 +343,38 @@ def test_inner_serdes_are_given_by_name():
         Serdes.time_windowed("text")
     with pytest.raises(ConfigError, match="a serde must be Serde, got 5"):
         Serdes.session_windowed(5)
+
+
+def test_a_serde_with_the_methods_of_java_is_refused_where_its_class_is_written():
+    """Java's methods also get the topic; the message says which arguments they have here."""
+    with pytest.raises(ConfigError, match=r"Upper.serialize takes \(topic, data\), expected \(value\)") as caught:
+
+        class Upper(Serde):
+            def serialize(self, topic, data):
+                return data.encode()
+
+    assert "write it as def serialize(self, value):" == caught.value.hint
+    with pytest.raises(ConfigError, match=r"Lower.deserialize takes \(topic, data\), expected \(data\)"):
+
+        class Lower(Serde):
+            def deserialize(self, topic, data):
+                return data.decode()
+
+
+@pytest.mark.parametrize("key", [1, 1.5])
+def test_a_number_where_text_is_expected_is_answered_with_both_ways_out(key):
+    """A cell 1 of a sample's table is a number, and so is an id of a frame; the serde of keys is text by default."""
+    fitting = Serdes.long() if isinstance(key, int) else Serdes.double()
+    with pytest.raises(SerdeError) as caught:
+        Serdes.string().serialize(key)
+    assert f'key_serde="{fitting.name}"' in caught.value.hint
+    assert caught.value.hint.endswith(f'; or make it text, "{key}"')
+    assert str(key).encode() == Serdes.string().serialize(f"{key}")
+
+
+@pytest.mark.parametrize("name", ["avro", "specificAvro", "protobuf", "json_schema", "jsonSchema"])
+def test_a_serde_of_a_registry_is_answered_with_the_registry(name):
+    """These have no name, because they need a topic and an address."""
+    with pytest.raises(ConfigError) as caught:
+        serde_named(name)
+    assert "ks.kafka.SchemaRegistry(" in caught.value.hint

@@ -256,15 +256,107 @@ def test_a_name_of_a_serde_chooses_the_partitions_of_keys() -> None:
     assert expected == of(frame, key="k").with_partitions(3, key_serde="long")
 
 
-def test_times_of_tables_that_need_a_zone_or_have_gaps_are_answered_with_a_call() -> None:
-    """In Polars and in SQL, from which such tables come; a lazy frame is run first."""
-    local = pa.array([dt.datetime.fromisoformat(NOON[:-1])])
+def test_times_of_tables_that_need_a_zone_or_have_gaps_are_answered_with_a_call(tmp_path: Path) -> None:
+    """That of the library from which the table comes, and it helps; a file is read with pandas."""
+    local, gap = pa.array([dt.datetime.fromisoformat(NOON[:-1])]), pa.array([dt.datetime.fromisoformat(NOON), None])
+    table, path = pa.table({"at": local}), tmp_path / "local.parquet"
     with pytest.raises(ks.errors.ConfigError, match="without a time zone") as caught:
-        of(pa.table({"at": local}))
-    assert 'pl.col("at").dt.replace_time_zone("UTC")' in str(caught.value.hint)
+        of(table)
+    zoned = eval(_advice(caught), {"pyarrow": pa, "table": table})
+    assert NOON_MS == of(pa.table({"at": zoned}))[0].timestamp
+    pa.parquet.write_table(table, path)
+    with pytest.raises(ks.errors.ConfigError, match="without a time zone") as caught:
+        ks.Sample.from_parquet(path, topic="t", timestamp="at")
+    exec(_advice(caught), names := {"pandas": pd, "path": path})
+    assert NOON_MS == of(names["frame"])[0].timestamp
+    gaps = pa.table({"at": gap})
     with pytest.raises(ks.errors.ConfigError, match="has no time in 1 of 2 rows") as caught:
-        of(pa.table({"at": pa.array([dt.datetime.fromisoformat(NOON), None])}))
-    assert 'frame.drop_nulls("at")' in str(caught.value.hint)
+        of(gaps)
+    assert NOON_MS == of(eval(_advice(caught), {"table": gaps}))[0].timestamp
+    pa.parquet.write_table(gaps, path)
+    with pytest.raises(ks.errors.ConfigError, match="has no time in 1 of 2 rows") as caught:
+        ks.Sample.from_parquet(path, topic="t", timestamp="at")
+    exec(_advice(caught), names := {"pandas": pd, "path": path})
+    assert NOON_MS == of(names["frame"])[0].timestamp
+
+
+@pytest.mark.parametrize(("package", "advice"), [("polars.dataframe", "pl.col("), ("_duckdb", "AT TIME ZONE 'UTC'")])
+def test_polars_and_sql_have_calls_of_their_own_for_a_zone(package: str, advice: str) -> None:
+    """Which are no packages of the tests."""
+    exported = type("Exported", (), {"__module__": package, "columns": ["at"]})
+    exported.__arrow_c_stream__ = pa.table({"at": pa.array([0], pa.timestamp("ms"))}).__arrow_c_stream__
+    with pytest.raises(ks.errors.ConfigError, match="without a time zone") as caught:
+        of(exported())
+    assert advice in _advice(caught)
+
+
+def _advice(caught: pytest.ExceptionInfo[ks.errors.ConfigError]) -> str:
+    """Return the code of a hint, which follows a few words."""
+    return str(caught.value.hint).partition(": ")[2]
+
+
+def test_texts_without_a_zone_in_a_column_of_pandas_are_answered_with_pandas() -> None:
+    """As a CSV file has them."""
+    frame = pd.DataFrame({"at": [NOON[:-1].replace("T", " ")]})
+    with pytest.raises(ks.errors.ConfigError, match="has no time zone") as caught:
+        of(frame)
+    frame["at"] = eval(_advice(caught), {"pandas": pd, "frame": frame})
+    assert NOON_MS == of(frame)[0].timestamp
+
+
+def test_maps_in_arrow_columns_of_pandas_are_dicts() -> None:
+    """As those of Arrow tables are; also within lists, and for `ks.run`."""
+    ages, entry = pa.map_(pa.string(), pa.int64()), [("ann", 7)]
+    cells = {"map": pa.array([entry, None], ages), "list": pa.array([[entry], None], pa.list_(ages))}
+    columns = {name: pd.Series(pd.arrays.ArrowExtensionArray(array)) for name, array in cells.items()}
+    frame = pd.DataFrame({"timestamp": [0, 1], **columns})
+    assert {"map": {"ann": 7}, "list": [{"ann": 7}]} == of(frame, timestamp="timestamp")[0].value
+    assert {"map": None, "list": None} == of(frame, timestamp="timestamp")[1].value
+    run = list(_pandas_records("t", ks.spark.FrameInput(frame, key=None)))
+    assert {"map": {"ann": 7}, "list": [{"ann": 7}]} == run[0].value
+
+
+def test_decimals_of_a_type_without_fractions_are_whole_numbers() -> None:
+    """Such as the sums that DuckDB returns; those with fractions are text, which keeps them exact."""
+    whole, money = pa.array([10**30, None], pa.decimal128(38, 0)), pa.array([Decimal("1.50")] * 2, pa.decimal128(9, 2))
+    sample = of(pa.table({"at": [0, 1], "n": whole, "price": money}))
+    assert [{"n": 10**30, "price": "1.50"}, {"n": None, "price": "1.50"}] == [record.value for record in sample]
+
+
+def test_subclasses_of_pandas_frames_are_read_as_pandas() -> None:
+    """GeoPandas has one, whose geometries have to become text."""
+
+    class GeoFrame(pd.DataFrame): ...
+
+    class Point: ...
+
+    GeoFrame.__module__ = Point.__module__ = "geopandas.geodataframe"
+    assert {"n": 7} == of(GeoFrame({"at": [0], "n": [7]}))[0].value
+    with pytest.raises(ks.errors.ConfigError, match='column "where" has a value of type "Point"') as caught:
+        of(GeoFrame({"at": [0], "where": [Point()]}))
+    assert ".map(str)" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("rows", [[{"at": 0, "n": 7}], {"at": [0], "n": [7]}, "rides.csv", Path("rides.csv")])
+def test_rows_and_files_are_answered_with_a_frame_of_them(rows: Any) -> None:
+    """Rows of dicts also where records are expected, and lines of a CSV file where a table is."""
+    with pytest.raises(ks.errors.ConfigError, match="expected a DataFrame, got type") as caught:
+        of(rows)
+    assert "pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file" in str(caught.value.hint)
+
+
+def test_dicts_and_csv_text_are_answered_with_frames() -> None:
+    """Where records, or a table with bars, are expected."""
+    with pytest.raises(ks.errors.ConfigError, match='got type "dict"') as caught:
+        ks.Sample.from_records([{"at": 0, "n": 7}])  # type: ignore[list-item]
+    assert "pandas.DataFrame(rows)" in str(caught.value.hint)
+    with pytest.raises(ks.errors.ConfigError, match='does not name its columns: "at,n"') as caught:
+        ks.Sample.from_text("at,n\n0,7")
+    assert "read a CSV file with pandas" in str(caught.value.hint)
+
+
+def test_a_lazy_frame_is_run_first() -> None:
+    """As the hint says."""
 
     class LazyFrame:
         def collect(self) -> None: ...

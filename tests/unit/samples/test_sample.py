@@ -203,6 +203,13 @@ def test_hashed_keys_stay_equal_to_one_another():
         sample.hash_keys(salt="")
 
 
+def test_hashed_bools_are_bools_and_stay_different():
+    """Some salts exchange the two."""
+    sample = Sample.from_records([("t", 0, at, 0, key, None) for at, key in enumerate((False, True))])
+    hidden = [[record.key for record in sample.hash_keys(salt=salt)] for salt in "abcdefgh"]
+    assert [[False, True], [True, False]] == sorted(map(list, set(map(tuple, hidden))))
+
+
 def test_hashed_keys_have_the_type_of_the_key():
     """So the topic's serde writes them; different numbers stay different, in 32 bits if the key has no more."""
     uuid, windowed = UUID(int=1), Windowed(7, 0, 10)

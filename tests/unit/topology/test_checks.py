@@ -9,6 +9,8 @@ import pytest
 from kstreamnb.core.stores import Stores
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
+from kstreamnb.simulation.cluster.cluster_driver import ClusterDriver
+from kstreamnb.simulation.cluster.lifecycle import ApplicationLifecycle
 from kstreamnb.topology.topology import Topology
 
 
@@ -166,3 +168,25 @@ def test_topics_clash_with_patterns_whichever_comes_first() -> None:
     with pytest.raises(TopologyError) as caught:
         Topology().add_source("s", pattern="in.*").add_source("t", "in7")
     assert "Topic in7 matches a Pattern already registered by another source." in (caught.value.java or "")
+
+
+def _application() -> ApplicationLifecycle:
+    builder = StreamsBuilder("copy")
+    builder.stream("abc").to("out")
+    return next(iter(ClusterDriver(builder.build()).applications.values()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Topology().add_source("in", "t").add_processor("p", Pass, "in", stores="abc"),
+        lambda: Topology().co_partition("abc"),
+        lambda: _application().reset("abc"),
+    ],
+    ids=["stores", "sources", "topics"],
+)
+def test_one_text_is_not_a_list_of_its_letters(call: Callable[[], object]) -> None:
+    """The hint is the list to write."""
+    with pytest.raises(ConfigError, match="must be a list, got 'abc'") as caught:
+        call()
+    assert caught.value.hint == "write ['abc']"

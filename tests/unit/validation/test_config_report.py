@@ -55,6 +55,32 @@ def test_settings_of_clients_are_handed_on_and_their_values_not_shown() -> None:
     assert "SASL_SSL" not in str(report)
 
 
+def test_all_classes_of_a_java_application_that_the_kit_lacks_are_reported_at_once() -> None:
+    """With what to use instead; a setting beside them keeps its answer, and a misspelled one is still an error."""
+    serde, extractor, handler = "com.shop.OrderSerde", "com.shop.PaidAt", "com.shop.Skip$Late"
+    settings = {
+        "default.key.serde": serde,
+        "default.value.serde": "io.confluent.kafka.streams.serdes.avro.SpecificAvroSerde",
+        "default.timestamp.extractor": extractor,
+        "processing.exception.handler": handler,
+        "num.stream.threads": 4,
+    }
+    report = ks.config_report(settings)
+    assert "5 settings: 4 not supported, 1 translated" == report.title
+    for name, words in (
+        ("default.key.serde", "ks.Serdes.serde_from(serialize, deserialize)"),
+        ("default.value.serde", "ks.kafka.SchemaRegistry("),
+        ("default.timestamp.extractor", "pass your own extractor as a function"),
+        ("processing.exception.handler", "a function of (context, error)"),
+    ):
+        assert (settings[name], "not supported") == (report[name].value, report[name].answer)
+        assert words in report[name].words
+    with pytest.raises(ks.errors.ConfigError, match=r'"default\.kay\.serde" does not exist'):
+        ks.config_report({**settings, "default.kay.serde": serde})
+    with pytest.raises(ks.errors.ConfigError, match="must be an integer"):
+        ks.config_report({**settings, "num.stream.threads": "four"})
+
+
 SLIPS = [
     ("num.stream.thread", "num.stream.threads"),
     ("commit.intervall.ms", "commit.interval.ms"),

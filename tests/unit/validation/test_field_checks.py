@@ -47,6 +47,16 @@ def test_behind_a_change_of_values_nothing_is_claimed() -> None:
     assert facts(builder) == []
 
 
+def test_the_merger_of_sessions_takes_aggregates() -> None:
+    """Their fields are not those of records; the aggregator beside it is checked."""
+    adders = (lambda key, order, total: {"sum": total["sum"] + order["amount"]}, lambda key, order, _: order["amuont"])
+    for adder, found in zip(adders, (0, 1), strict=True):
+        builder = ks.StreamsBuilder("shop")
+        sessions = builder.stream("orders").group_by_key().windowed_by(ks.SessionWindows.of("5m"))
+        sessions.aggregate(lambda: {"sum": 0}, adder, lambda key, left, right: {"sum": left["sum"] + right["sum"]})
+        assert found == len(facts(builder))
+
+
 def test_keys_globals_and_other_names_are_not_values() -> None:
     """Only the parameter that holds the value counts."""
     prices: dict[str, Any] = {"hat": 3}

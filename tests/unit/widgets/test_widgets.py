@@ -259,6 +259,15 @@ def test_breakpoints_are_those_of_the_replay() -> None:
     assert stepper.facts["breakpoints"] == []
 
 
+def test_the_browser_leaves_out_the_partition_of_records_without_one() -> None:
+    """As a sample's own table does; beside records with a partition the cell is empty."""
+    table = "topic | key | partition\nt | a |\n"
+    assert "partition" not in str(ks.widgets.browse(ks.Sample.from_text(table)))
+    browser = ks.widgets.browse(ks.Sample.from_text(f"{table}t | b | 1\n"))
+    at = browser.facts["header"].index("partition")
+    assert ["", "1"] == [row[at] for row in browser.facts["rows"]]
+
+
 def test_the_browser_pages_through_many_rows() -> None:
     """The last page ends with the rows, and a search restarts at the first page."""
     builder = ks.StreamsBuilder()
