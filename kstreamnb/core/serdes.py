@@ -301,7 +301,7 @@ class SessionWindowedSerde(WindowedSerde):
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
 _OWN_SERDE = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
 _REGISTERED = (
-    'a Schema Registry makes it: ks.kafka.SchemaRegistry("http://…").avro("orders"), .protobuf(…) or .json_schema(…)'
+    'use a Schema Registry: ks.kafka.SchemaRegistry("http://…").avro("orders"), .protobuf(…) or .json_schema(…)'
 )
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
