@@ -229,7 +229,6 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
 
 
 _DAY_MS = 86_400_000
-_MOST_MS = 2**63 - 1
 
 
 class OwnedTopic(NamedTuple):
