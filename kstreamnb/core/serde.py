@@ -449,8 +449,7 @@ def _name_faults(name: object) -> Iterator[tuple[str, str]]:
 def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
     kind = type(value)
     if type(value) is float and not math.isfinite(value):
-        fact = "NaN" if value != value else "infinity"
-        yield fact, "write None instead, or filter such records out first"
+        yield "NaN" if value != value else "infinity", "write None instead, or filter such records out first"
     elif type(value) is str and not STRING.keeps(value):
         yield "text with half of a surrogate pair", "correct it where it is read"
     elif kind not in (str, int, float, bool, type(None)):
