@@ -283,8 +283,7 @@ class StreamsBuilder(Suggesting):
 
     def graph(self) -> LogicalGraph:
         """Return the logical graph of what was declared, not optimized."""
-        self.declaration_log.check()
-        return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
+        return replay(self.declaration_log).graph.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
         """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.
