@@ -87,8 +87,7 @@ _OUTSIDE = Identities()
 
 
 def _identities() -> Identities:
-    installed: Identities | None = hooks.current().identities
-    return _OUTSIDE if installed is None else installed
+    return hooks.current().identities or _OUTSIDE
 
 
 @dataclass(eq=False)
