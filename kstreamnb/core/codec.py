@@ -11,10 +11,11 @@ from functools import cache
 from struct import Struct
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from kstreamnb.core.arguments import at_least
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
 from kstreamnb.core.serdes import WindowedSerde
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import EngineError
 
 T = TypeVar("T")
 
@@ -167,8 +168,7 @@ def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Ca
     The bytes of the whole key choose it, or with ``by_inner`` those of the key within its window. A null key goes to
     partition 0: Kafka's producers spread such records as batches fill, but here every run must give the same result.
     """
-    if partitions < 1:
-        raise ConfigError(f"partitions must be at least 1, got {partitions}")
+    at_least(1, partitions, "partitions")
     if partitions == 1:
         return lambda key: 0
     if by_inner and isinstance(serde, WindowedSerde):

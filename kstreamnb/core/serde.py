@@ -173,8 +173,8 @@ FITTING: dict[type, str] = {
 class FunctionSerde(Serde[T]):
     """A user's pair of functions as a serde.
 
-    ``immutable`` names types whose instances need no copy in stores and in-process topics: only those that cannot be
-    mutated and that survive a round trip.
+    ``plain`` are types whose instances the user declares to need no copy in stores and in-process topics: only those
+    that cannot be mutated and that survive a round trip.
 
     Example:
         >>> hexadecimal = FunctionSerde("hex", lambda v: v.to_bytes(2), lambda data: int.from_bytes(data))
@@ -185,14 +185,9 @@ class FunctionSerde(Serde[T]):
     name: str
     writer: Callable[[T], bytes]
     reader: Callable[[bytes], T]
-    immutable: frozenset[type] = frozenset()
+    plain: frozenset[type] = frozenset()  # type: ignore[misc]
 
     expects: ClassVar[str] = "what its own functions accept"
-
-    @property
-    def plain(self) -> frozenset[type]:  # type: ignore[override]
-        """The user declares which types need no copy."""
-        return self.immutable
 
     def _write(self, value: T) -> bytes:
         data = self.writer(value)
@@ -449,8 +444,7 @@ def _name_faults(name: object) -> Iterator[tuple[str, str]]:
 def _scalar_faults(value: object) -> Iterator[tuple[str, str]]:
     kind = type(value)
     if type(value) is float and not math.isfinite(value):
-        fact = "NaN" if value != value else "infinity"
-        yield fact, "write None instead, or filter such records out first"
+        yield "NaN" if value != value else "infinity", "write None instead, or filter such records out first"
     elif type(value) is str and not STRING.keeps(value):
         yield "text with half of a surrogate pair", "correct it where it is read"
     elif kind not in (str, int, float, bool, type(None)):

@@ -13,27 +13,10 @@ from itertools import count
 from math import isfinite
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeGuard
 
+from kstreamnb.core import serde as scalars
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.serde import (
-    BOOLEAN,
-    BYTES,
-    DOUBLE,
-    FITTING,
-    FLOAT,
-    INTEGER,
-    LONG,
-    SCALARS,
-    SHORT,
-    STRING,
-    UUID_TEXT,
-    VOID,
-    FunctionSerde,
-    Serde,
-    SerdeAround,
-    T,
-    json_fault,
-)
+from kstreamnb.core.serde import FITTING, SCALARS, STRING, FunctionSerde, Serde, SerdeAround, T, json_fault
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
@@ -306,13 +289,13 @@ _REGISTERED = (
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
-def _built_in(name: str, serde: Serde[T], doc: str) -> staticmethod[[], Serde[T]]:
+def _built_in(serde: Serde[T], doc: str) -> staticmethod[[], Serde[T]]:
     """Make a method of `Serdes` that returns a built-in serde."""
 
     def made() -> Serde[T]:
         return serde
 
-    made.__name__, made.__qualname__, made.__doc__ = name, f"Serdes.{name}", doc
+    made.__name__, made.__qualname__, made.__doc__ = serde.name, f"Serdes.{serde.name}", doc
     return staticmethod(made)
 
 
@@ -326,16 +309,16 @@ class Serdes(Suggesting):
         'list<string>'
     """
 
-    string = _built_in("string", STRING, "Text as UTF-8; the default for keys.")
-    long = _built_in("long", LONG, "Whole numbers of 64 bits.")
-    integer = _built_in("integer", INTEGER, "Whole numbers of 32 bits.")
-    short = _built_in("short", SHORT, "Whole numbers of 16 bits.")
-    float = _built_in("float", FLOAT, "Numbers of single precision; Python's float is `double`.")
-    double = _built_in("double", DOUBLE, "Numbers of double precision, as Python's float.")
-    boolean = _built_in("boolean", BOOLEAN, "True and False.")
-    uuid = _built_in("uuid", UUID_TEXT, "UUIDs, as their text.")
-    bytes = byte_array = byte_buffer = _built_in("bytes", BYTES, "Bytes as they are.")
-    void = _built_in("void", VOID, "Only None.")
+    string = _built_in(scalars.STRING, "Text as UTF-8; the default for keys.")
+    long = _built_in(scalars.LONG, "Whole numbers of 64 bits.")
+    integer = _built_in(scalars.INTEGER, "Whole numbers of 32 bits.")
+    short = _built_in(scalars.SHORT, "Whole numbers of 16 bits.")
+    float = _built_in(scalars.FLOAT, "Numbers of single precision; Python's float is `double`.")
+    double = _built_in(scalars.DOUBLE, "Numbers of double precision, as Python's float.")
+    boolean = _built_in(scalars.BOOLEAN, "True and False.")
+    uuid = _built_in(scalars.UUID_TEXT, "UUIDs, as their text.")
+    bytes = byte_array = byte_buffer = _built_in(scalars.BYTES, "Bytes as they are.")
+    void = _built_in(scalars.VOID, "Only None.")
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:

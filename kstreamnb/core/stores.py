@@ -492,12 +492,9 @@ def _complete(supplier: StoreSpec, key_serde: Any, value_serde: Any, options: Ma
     return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
 
 
-_PLAIN: dict[str, StoreKind] = {"timestamped_key_value": "key_value", "timestamped_window": "window"}
-_TIMESTAMPED: dict[str, StoreKind] = {
-    "key_value": "timestamped_key_value",
-    "lru": "timestamped_key_value",
-    "window": "timestamped_window",
-}
+_PLAIN: dict[StoreKind, StoreKind] = {"timestamped_key_value": "key_value", "timestamped_window": "window"}
+_TIMESTAMPED: dict[StoreKind, StoreKind] = {plain: kind for kind, plain in _PLAIN.items()}
+_TIMESTAMPED["lru"] = "timestamped_key_value"
 
 
 def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:

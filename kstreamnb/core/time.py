@@ -20,8 +20,9 @@ Instant: TypeAlias = datetime | str | int
 """An aware `datetime`, ISO text with an offset or Z, or milliseconds since the epoch."""
 
 MAX_TIME_MS = 2**63 - 1
-_AS_MS = "pass whole milliseconds since the epoch, such as int(time.timestamp() * 1000)"
 """The end of time: timestamps have 64 bits."""
+
+_AS_MS = "pass whole milliseconds since the epoch, such as int(time.timestamp() * 1000)"
 
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _PIECE = re.compile(r"(\d+)(ms|[dhms])")

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde, serde_or_none
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import (
-    CogroupFlow,
-    FoldSpec,
-    GroupFlow,
-    GroupWindows,
-    SourceNames,
-    StreamFlow,
-    TableFlow,
-    UserFunction,
-    Windowing,
-)
+from kstreamnb.dsl.flows import CogroupFlow, FoldSpec, GroupFlow, StreamFlow, TableFlow, UserFunction, Windowing
 from kstreamnb.dsl.materialization import Materialization, aggregate_store, row_store, table_fields
 from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Grouped
@@ -71,14 +62,9 @@ def emit_cogroup_more(
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def emit_windows(graph: GraphBuilder, group: Windowing, windows: GroupWindows) -> Windowing:
-    """Write ``windowed_by`` into a graph."""
-    return replace(group, windows=windows)
-
-
-def emit_strategy(graph: GraphBuilder, group: Windowing, *, emit_on_close: bool) -> Windowing:
-    """Write ``emit_strategy`` into a graph."""
-    return replace(group, emit_on_close=emit_on_close)
+def emit_windowing(graph: GraphBuilder, group: Windowing, **fields: Any) -> Windowing:
+    """Write ``windowed_by`` or ``emit_strategy`` into a graph."""
+    return replace(group, **fields)
 
 
 def emit_count(graph: GraphBuilder, grouped: GroupFlow, table: Materialization) -> TableFlow:
@@ -137,7 +123,7 @@ def _add_repartition(graph: GraphBuilder, shared: Windowing, group: GroupFlow, n
 
 
 def _table(
-    node: Table, store: StoreSpec, sources: SourceNames, grouped: Windowing, table: Materialization
+    node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Windowing, table: Materialization
 ) -> TableFlow:
     key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
     if isinstance(grouped.windows, SessionWindows):

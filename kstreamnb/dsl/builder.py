@@ -18,7 +18,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import BuiltVersion, Declaration, DeclarationLog, Handle, replay
-from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.keywords import ConsumedKeywords, TableSourceKeywords, combined, spelled_out
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import GlobalKTable, KTable
@@ -252,8 +252,8 @@ class StreamsBuilder(Suggesting):
         check_topic_name(topic)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
-        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": options}
-        self.declaration_log.declare("add_global_store", _add_global_store, **arguments)
+        arguments = {"store": store, "topic": topic, "operator": UserProcessor(supplier), "options": options}
+        self.declaration_log.declare("add_global_store", _global, **arguments)
         return self
 
     def declarations(self) -> tuple[Declaration, ...]:
@@ -283,8 +283,7 @@ class StreamsBuilder(Suggesting):
 
     def graph(self) -> LogicalGraph:
         """Return the logical graph of what was declared, not optimized."""
-        self.declaration_log.check()
-        return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
+        return replay(self.declaration_log).graph.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
         """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.
@@ -403,22 +402,18 @@ def _global_table(graph: GraphBuilder, topic: str, options: Consumed, table: Mat
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
     store_name = table.new_store(graph, f"{topic}-", logged=False)
     store = row_store(graph, table, store_name, **options.serdes())
-    node = _global(graph, topic, store, TableSource(store_name), options)
-    return GlobalFlow(node.id, store_name, table.store_name)
+    return _global(graph, topic, store, TableSource(store_name), options, table.store_name)
 
 
-def _global(graph: GraphBuilder, topic: str, store: StoreSpec, operator: Operator, options: Consumed) -> GlobalTable:
+def _global(
+    graph: GraphBuilder, topic: str, store: StoreSpec, operator: Operator, options: Consumed, named: str | None = None
+) -> GlobalFlow:
     source = graph.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = graph.name_or_new(options.name, "KTABLE-SOURCE-")
     fields = _source_fields(options)
-    return graph.add(GlobalTable(name=name, source_name=source, topic=topic, store=store, operator=operator, **fields))
+    node = GlobalTable(name=name, source_name=source, topic=topic, store=store, operator=operator, **fields)
+    return GlobalFlow(graph.add(node).id, store.name, named)
 
 
 def _add_state_store(graph: GraphBuilder, store: StoreSpec) -> None:
     graph.add(StateStore(name=store.name, store=store))
-
-
-def _add_global_store(
-    graph: GraphBuilder, store: StoreSpec, topic: str, supplier: UserFunction, options: Consumed
-) -> None:
-    _global(graph, topic, store, UserProcessor(supplier), options)

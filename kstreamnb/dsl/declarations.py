@@ -87,8 +87,7 @@ _OUTSIDE = Identities()
 
 
 def _identities() -> Identities:
-    installed: Identities | None = hooks.current().identities
-    return _OUTSIDE if installed is None else installed
+    return hooks.current().identities or _OUTSIDE
 
 
 @dataclass(eq=False)
@@ -372,9 +371,19 @@ class ReplayedDeclarations(NamedTuple):
     flows: dict[Declaration, Flow]
 
 
-def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> ReplayedDeclarations:
-    """Write declarations, parents first, into a new graph."""
-    graph = GraphBuilder(persistent=persistent)
+def replay(log: DeclarationLog, declarations: Iterable[Declaration] | None = None) -> ReplayedDeclarations:
+    """Write declarations of a log, parents first, into a new graph.
+
+    Args:
+        log: the log that the declarations are from.
+        declarations: what to write. Default: None, everything declared so far.
+
+    Raises: TopologyError for a stale declaration among everything declared so far.
+    """
+    if declarations is None:
+        log.check()
+        declarations = log.declarations()
+    graph = GraphBuilder(persistent=log.persistent)
     flows: dict[Declaration, Flow] = {}
     for declaration in declarations:
         graph.origin, graph.word = declaration.origin, declaration.word
@@ -385,10 +394,3 @@ def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> R
             error.at(declaration.origin)
             raise
     return ReplayedDeclarations(graph, flows)
-
-
-def flow_of(handle: Handle) -> Flow:
-    """Return what a handle becomes when everything declared so far is replayed."""
-    log = handle.declaration_log
-    log.check()
-    return replay(log.declarations(), persistent=log.persistent).flows[handle.declaration]

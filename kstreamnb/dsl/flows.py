@@ -14,7 +14,6 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, 
 from kstreamnb.logical.nodes import Operation, Repartition
 from kstreamnb.operators.table_joins import How
 
-SourceNames: TypeAlias = tuple[str, ...]
 GroupWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 UserFunction: TypeAlias = Callable[..., object]
 """A function of the user whose signature was checked where it was passed."""
@@ -28,7 +27,7 @@ class KeyedFlow:
     name: str
     key_serde: Serde | None
     value_serde: Serde | None
-    sources: SourceNames
+    sources: tuple[str, ...]
 
 
 @dataclass(eq=False)

@@ -22,8 +22,7 @@ from kstreamnb.dsl.aggregation_graph import (
     emit_group_by,
     emit_group_by_key,
     emit_group_table_by,
-    emit_strategy,
-    emit_windows,
+    emit_windowing,
 )
 from kstreamnb.dsl.declarations import Handle, check_kind
 from kstreamnb.dsl.flows import GroupWindows
@@ -136,7 +135,7 @@ class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
-        return self.declare(_kind_of(windows), "windowed_by", emit_windows, windows=windows)
+        return self.declare(_kind_of(windows), "windowed_by", emit_windowing, windows=windows)
 
     def cogroup(self, aggregator: Aggregator[K, V, A]) -> CogroupedKStream[K, A]:
         """Start to aggregate several streams into one table.
@@ -214,7 +213,7 @@ class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"
 
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
-        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", emit_windows, windows=windows)
+        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", emit_windowing, windows=windows)
 
 
 class _Windowed(Handle):
@@ -249,7 +248,7 @@ class _Windowed(Handle):
             hint = "emit on every update, or use windows with a size"
             java = "ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows"
             raise ConfigError("unlimited windows never close", hint=hint, java=java)
-        return self.declare(self.kind, "emit_strategy", emit_strategy, emit_on_close=strategy.on_close)
+        return self.declare(self.kind, "emit_strategy", emit_windowing, emit_on_close=strategy.on_close)
 
 
 class TimeWindowedKStream(_Windowed, Aggregating[K, V, Windowed[K]], Generic[K, V], kind="time_windowed"):

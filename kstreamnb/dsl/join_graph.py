@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kstreamnb.core.codec import StreamPartitioner, by_home, partitioner_of
 from kstreamnb.core.operator import TableView
@@ -98,22 +99,13 @@ def _stores(
     serdes = (options.value_serde or flows[0].value_serde, options.other_value_serde or flows[1].value_serde)
     key_serde = options.key_serde or flows[0].key_serde or flows[1].key_serde
     persistent, logging = graph.is_persistent(options.store_type), options.log_fields
+    shared: dict[str, Any] = {"retention_ms": java_long(windows.size_ms + windows.grace_ms), "persistent": persistent}
+    shared |= {"window_size_ms": windows.size_ms, "retain_duplicates": True, "headers": "logged", **logging}
+    shared["log_config"] += (("cleanup.policy", "delete"),)
     names = [base + suffix for _, suffix in _SIDES[how]] if base is not None else numbered
     stores = []
     for name, value_serde, spec in zip(names, serdes, supplied, strict=True):
-        store = StoreSpec(
-            f"{name}-store",
-            "window",
-            key_serde,
-            value_serde,
-            retention_ms=java_long(windows.size_ms + windows.grace_ms),
-            window_size_ms=windows.size_ms,
-            retain_duplicates=True,
-            persistent=persistent,
-            logged=logging["logged"],
-            log_config=(*logging["log_config"], ("cleanup.policy", "delete")),
-            headers="logged",
-        )
+        store = StoreSpec(f"{name}-store", "window", key_serde, value_serde, **shared)
         stores.append(store if spec is None else _supplied(spec, store))
     if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
         java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
@@ -123,8 +115,7 @@ def _stores(
         number = numbered[0].rpartition("-")[2]
         name = f"{named}-{how}-shared-join" if named is not None else f"KSTREAM-OUTERSHARED-{number}"
         extra = {"type": "pending_joins", "left_serde": serdes[0], "right_serde": serdes[1]}
-        pending = StoreSpec(f"{name}-store", "internal", key_serde, persistent=persistent, extra=extra, **logging)
-        stores.append(pending)
+        stores.append(StoreSpec(f"{name}-store", "internal", key_serde, persistent=persistent, extra=extra, **logging))
     for store, spec in zip(stores, (*supplied, supplied[0]), strict=False):
         if base is None and spec is None:
             graph.note_unnamed_store(store.name, logged=options.logged)
@@ -206,17 +197,11 @@ def emit_join_tables(
         side = graph.name_or_new(name, f"KTABLE-JOIN{word.upper()}-", f"-join-{word}")
         operator = TableTableJoin(word == "this", how, view, joiner, versioned=is_versioned(graph, flow.node))
         sides.append((side, flow.node, operator, view.stores))
-    node = TableJoin(
-        name=merge,
-        operator=TableJoinMerge(store_name),
-        view=JoinView(how, *views, joiner),
-        versioned=False,
-        computed_from=(left.node, right.node),
-        sides=tuple(sides),
-    )
+    fields: dict[str, Any] = {"operator": TableJoinMerge(store_name), "view": JoinView(how, *views, joiner)}
+    fields |= {"versioned": False, "computed_from": (left.node, right.node), "sides": tuple(sides)}
     if store_name is not None:
-        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde=key_serde)))
-    node = graph.add(node, left.node, right.node)
+        fields |= table_fields(row_store(graph, table, store_name, key_serde=key_serde))
+    node = graph.add(TableJoin(name=merge, **fields), left.node, right.node)
     return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
 
 

@@ -9,7 +9,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.names import check_text
 from kstreamnb.core.signatures import RECORD, taking
-from kstreamnb.dsl.declarations import Handle, check_kind, flow_of
+from kstreamnb.dsl.declarations import Handle, check_kind, replay
 from kstreamnb.dsl.flows import GlobalFlow, JoinSpec, TableFlow, UserFunction
 from kstreamnb.dsl.grouping import TableGrouping
 from kstreamnb.dsl.join_graph import emit_join_foreign, emit_join_tables
@@ -468,7 +468,7 @@ class _Queryable(Handle):
         Shape: KTable[K, V] or GlobalKTable[K, V] -> name.
         Source: Kafka Streams `KTable#queryableStoreName`, `GlobalKTable#queryableStoreName`; differences: none.
         """
-        flow = flow_of(self)
+        flow = replay(self.declaration_log).flows[self.declaration]
         assert isinstance(flow, TableFlow | GlobalFlow)
         return flow.store_name
 

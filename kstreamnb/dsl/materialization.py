@@ -11,7 +11,7 @@ from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
 from kstreamnb.core.time import duration_ms, java_long
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow, Windowing
+from kstreamnb.dsl.flows import GroupWindows, TableFlow, Windowing
 from kstreamnb.dsl.keywords import by_keyword, combined
 from kstreamnb.dsl.option_fields import LogFields, SerdeFields
 from kstreamnb.dsl.options import Materialized
@@ -74,6 +74,7 @@ class StoreFields(SerdeFields, LogFields):
 
     cached: bool
     persistent: bool
+    headers: HeaderUse
 
 
 class TableFields(TypedDict):
@@ -91,10 +92,9 @@ def row_store(graph: GraphBuilder, table: Materialization, name: str, **serdes: 
     """
     fields, supplier = _fields(graph, table.options, serdes), _supplier(table.options, "KeyValue")
     if supplier is None:
-        return StoreSpec(name, "timestamped_key_value", headers=_headers(None, fields), **fields)
+        return StoreSpec(name, "timestamped_key_value", **fields)
     if table.options.is_versioned:
         return replace(replace(supplier, **fields), cached=False, persistent=True)
-    fields["persistent"] = supplier.persistent
     return with_times(supplier, **fields)
 
 
@@ -110,7 +110,7 @@ def lazy_table(
     store: StoreSpec,
     table: Materialization,
     parent: int,
-    sources: SourceNames,
+    sources: tuple[str, ...],
     topic: str | None = None,
 ) -> TableFlow:
     """Add a table made of records as they come, stored under the user's name or as soon as an operator needs it."""
@@ -140,26 +140,17 @@ def aggregate_store(
     by_key = isinstance(windows, SlidingWindows | SessionWindows)  # their stores have an index by key, too
     kept, extra = retention, {"time_ordered": True, "indexed": by_key} if grouped.emit_on_close else {}
     if supplier is not None:
-        fields["persistent"], kept = supplier.persistent, supplier.retention_ms or retention
-        extra = dict(with_times(supplier).extra)
+        kept, extra = supplier.retention_ms or retention, dict(with_times(supplier).extra)
         retention = kept if options.retention is None else retention
     if retention < least:
         fact = f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)'
         raise ConfigError(fact, java=f"{java}, retention=[{retention}]")
     if grouped.emit_on_close and by_key:
         fields["cached"] = False
-    headers = _headers(supplier, fields)
     if isinstance(windows, SessionWindows):
-        return StoreSpec(name, "session", retention_ms=kept, extra=extra, headers=headers, **fields)
-    spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, headers=headers, **fields)
+        return StoreSpec(name, "session", retention_ms=kept, extra=extra, **fields)
+    spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, **fields)
     return replace(spec, window_size_ms=windows.size_ms)
-
-
-def _headers(supplier: StoreSpec | None, fields: StoreFields) -> HeaderUse:
-    """Return what a table's store does with headers: the user's store decides, else the configuration."""
-    if supplier is not None:
-        return supplier.headers
-    return "as_configured" if fields["persistent"] else "none"
 
 
 def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
@@ -188,14 +179,17 @@ def _cast_error(spec: StoreSpec, other: Family, needed: Family) -> str:
 
 
 def _fields(graph: GraphBuilder, options: Materialized, serdes: SerdeFields) -> StoreFields:
-    supplier, logging = options.supplier, options.log_fields
+    """Return the fields of a table's store; the user's store, if any, decides where rows and headers are kept."""
+    supplier, logging, persistent = options.supplier, options.log_fields, graph.is_persistent(options.store_type)
+    headers: HeaderUse = "as_configured" if persistent else "none"
     return {
         "key_serde": options.key_serde or serdes.get("key_serde"),
         "value_serde": options.value_serde or serdes.get("value_serde"),
         "logged": logging["logged"] and (supplier is None or supplier.logged),  # a user's own store cannot be inspected
         "log_config": logging["log_config"],
         "cached": options.cached,
-        "persistent": graph.is_persistent(options.store_type),
+        "persistent": persistent if supplier is None else supplier.persistent,
+        "headers": headers if supplier is None else supplier.headers,
     }
 
 

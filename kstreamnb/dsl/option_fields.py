@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
-from typing import Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
+from typing import Any, Generic, Literal, Never, Self, TypeAlias, TypedDict, TypeVar, overload
 
 import attrs
 from attrs import Attribute
@@ -50,22 +50,18 @@ def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
     return {str(name): str(value) for name, value in config.items()}
 
 
-def check_name(options: object, field: Attribute[T], name: T) -> None:
-    """Raise TopologyError for an illegal name."""
-    if name is not None:
-        check_resource_name(name)
+def _unless_none(check: Callable[[object, str], object]) -> Callable[[object, Attribute[Any], object], None]:
+    """Return a validator that calls ``check(value, name)`` for a field with another value than None."""
+
+    def validate(options: object, field: Attribute[Any], value: object) -> None:
+        if value is not None:
+            check(value, field.name)
+
+    return validate
 
 
-def check_any_name(options: object, field: Attribute[T], name: T) -> None:
-    """Raise TopologyError for a name that is not text."""
-    if name is not None:
-        check_text(name, field.name)
-
-
-def check_duration(options: object, field: Attribute[T], value: T) -> None:
-    """Raise ConfigError for anything that is not a duration."""
-    if value is not None:
-        duration_ms(value, field.name)
+check_name, check_any_name = _unless_none(check_resource_name), _unless_none(check_text)
+check_duration, check_number = _unless_none(duration_ms), _unless_none(expect_number)
 
 
 def check_flag(options: object, field: Attribute[T], value: T) -> None:
@@ -77,12 +73,6 @@ def check_count(options: object, field: Attribute[T], value: T) -> None:
     """Raise ConfigError for a number below 1."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise ConfigError(f"{field.name} must be at least 1, got {value!r}")
-
-
-def check_number(options: object, field: Attribute[T], value: T) -> None:
-    """Raise ConfigError for anything but a whole number."""
-    if value is not None:
-        expect_number(value, field.name)
 
 
 def check_function(options: object, field: Attribute[T], value: T) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
@@ -21,7 +21,7 @@ from kstreamnb.operators.derived_tables import (
     TableTransformValues,
 )
 from kstreamnb.operators.stateless import SelectKey, TableToStream
-from kstreamnb.operators.tables import MaterializedView, Suppress, SuppressView
+from kstreamnb.operators.tables import Suppress, SuppressView
 from kstreamnb.topology.validation import supplied_stores
 
 
@@ -32,8 +32,7 @@ def emit_filter(
     sends_old = send_old(graph, source.node, force=False)
     name = _name(graph, "FILTER", table)
     operator = TableFilter(predicate, negate, table.store_name, versioned=is_versioned(graph, source.node))
-    node = Table(name=name, operator=operator, view=_NO_VIEW, send_old=sends_old)
-    return _derive(graph, source, node, table, source.value_serde)
+    return _derive(graph, source, table, name, operator, source.value_serde, send_old=sends_old)
 
 
 def emit_map_values(
@@ -42,7 +41,7 @@ def emit_map_values(
     """Write ``map_values`` into a graph."""
     name = _name(graph, "MAPVALUES", table)
     operator = TableMapValues(mapper, with_key, table.store_name)
-    return _derive(graph, source, Table(name=name, operator=operator, view=_NO_VIEW), table)
+    return _derive(graph, source, table, name, operator)
 
 
 def _name(graph: GraphBuilder, java: str, table: Materialization) -> str:
@@ -51,26 +50,25 @@ def _name(graph: GraphBuilder, java: str, table: Materialization) -> str:
     return graph.name_or_new(table.name, f"KTABLE-{java}-")
 
 
-_NO_VIEW = MaterializedView("")
-"""Stands for the view of a table until `_derive` knows it."""
-
-
 def _derive(
-    graph: GraphBuilder, source: TableFlow, node: Table, table: Materialization, value_serde: Serde | None = None
+    graph: GraphBuilder,
+    source: TableFlow,
+    table: Materialization,
+    name: str,
+    operator: DerivedTable,
+    value_serde: Serde | None = None,
+    **fields: Any,
 ) -> TableFlow:
     """Add a table computed row by row from another: on demand, or stored under the user's name."""
     store_name, key_serde = table.store_name, table.options.key_serde or source.key_serde
     value_serde = table.options.value_serde or value_serde
     if store_name is None:
-        assert isinstance(node.operator, DerivedTable)
-        view = DerivedView(table_of(graph, source.node).view, node.operator)
-        versioned = False if table.explicit else None
-        node = replace(node, view=view, computed_from=(source.node,), versioned=versioned)
+        view = DerivedView(table_of(graph, source.node).view, operator)
+        fields |= {"view": view, "computed_from": (source.node,), "versioned": False if table.explicit else None}
     else:
-        store = row_store(graph, table, store_name, key_serde=key_serde, value_serde=value_serde)
-        node = replace(node, **table_fields(store))
-    node = graph.add(node, source.node)
-    return TableFlow(node.id, node.name, key_serde, value_serde, source.sources, store_name)
+        fields |= table_fields(row_store(graph, table, store_name, key_serde=key_serde, value_serde=value_serde))
+    node = graph.add(Table(name=name, operator=operator, **fields), source.node)
+    return TableFlow(node.id, name, key_serde, value_serde, source.sources, store_name)
 
 
 def emit_to_stream(graph: GraphBuilder, source: TableFlow, mapper: UserFunction | None, name: str | None) -> StreamFlow:
@@ -134,5 +132,4 @@ def emit_transform_values(
     """Write ``transform_values`` into a graph."""
     name = graph.name_or_new(table.name, "KTABLE-TRANSFORMVALUES-")
     operator, own = TableTransformValues(supplier, table.store_name), supplied_stores(name, supplier)
-    node = Table(name=name, operator=operator, view=_NO_VIEW, stores=stores, own=own)
-    return _derive(graph, source, node, table)
+    return _derive(graph, source, table, name, operator, stores=stores, own=own)

@@ -49,14 +49,13 @@ class LogicalGraph:
         """Raise TopologyError if anything is unnamed, naming it."""
         lines = []
         for what in ("changelog topic", "state store", "repartition topic"):
-            names = [name for word, name in self.unnamed if word == what]
-            lines += [f"Following {what}(s) has not been named: {', '.join(names)}\n"] if names else []
+            names = ", ".join(name for word, name in self.unnamed if word == what)
+            lines += [f"Following {what}(s) has not been named: {names}"] if names else []
         if lines:
-            java = "".join(lines)
             fact = "stores or internal topics have generated names, which change when the topology is edited"
             hint = 'name them: store="…" for stores, name="…" for groupings and joins'
-            detail = java.rstrip().replace("\n", "; ")
-            raise TopologyError(fact, detail=detail, hint=hint, java=f"Invalid topology: {java}")
+            java = "".join(f"{line}\n" for line in lines)
+            raise TopologyError(fact, detail="; ".join(lines), hint=hint, java=f"Invalid topology: {java}")
 
     def ordered(self) -> Iterator[LogicalNode]:
         """Yield nodes in the order of lowering: by priority, each after all its parents."""

@@ -134,12 +134,10 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
         reason = next((why for child, why in log.lost.items() if child in needed), _GONE)
         raise TopologyError(f"{handle.declaration} is stale: {reason}", hint=reason.action, origin=handle.origin)
     try:
-        made = replay(sound, persistent=log.persistent)
+        made = replay(log, sound)
     except KStreamError:  # the failure may be elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
-        made = replay(
-            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=log.persistent
-        )
+        made = replay(log, [each for each in sound if each in needed or each.word.startswith("add_")])
     made.graph.origin = handle.origin
     return made
 

@@ -149,14 +149,13 @@ def _fixed(topology: NodeGraph, topics: Iterable[str]) -> dict[str, int]:
 
 def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
     missing = [topic for topic in read if topic not in topics and topic not in topology.internal_topics]
-    patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
     if missing:
         names = ", ".join(f'"{topic}"' for topic in missing)
         fact = f"unknown number of partitions of {'topic' if len(missing) == 1 else 'topics'} {names}"
         java = f"Missing source topics [{', '.join(missing)}] for subtopology {sub.id}"
         raise TopologyError(fact, hint="create the topic, or give its number of partitions", java=java)
     if not read:
-        shown = ", ".join(f'"{pattern}"' for pattern in patterns if pattern)
+        shown = ", ".join(f'"{node.pattern}"' for node in topology.sources() if node.name in sub.nodes and node.pattern)
         raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=NOT_COMPUTED)
 
 
@@ -229,7 +228,6 @@ def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = No
 
 
 _DAY_MS = 86_400_000
-_MOST_MS = 2**63 - 1
 
 
 class OwnedTopic(NamedTuple):
