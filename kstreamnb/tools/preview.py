@@ -137,9 +137,8 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
         made = replay(sound, persistent=log.persistent)
     except KStreamError:  # the failure may be elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
-        made = replay(
-            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=log.persistent
-        )
+        part = [each for each in sound if each in needed or each.word.startswith("add_")]
+        made = replay(part, persistent=log.persistent)
     made.graph.origin = handle.origin
     return made
 

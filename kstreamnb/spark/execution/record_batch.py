@@ -247,10 +247,7 @@ def repeated(column: int | Numbers, count: int) -> Numbers:
 
 
 def _pack_column(column: list[Any], *, kafka: bool) -> tuple[str, Any]:
-    if kafka:
-        return "plain", column
-    kinds = set(map(type, column))
-    if kinds <= _PLAIN:
+    if kafka or (kinds := set(map(type, column))) <= _PLAIN:
         return "plain", column
     if kinds <= _ENCODED:
         return "encoded", [None if item is None else bytes(item) for item in column]
