@@ -138,9 +138,7 @@ class ConsumerGroup(OffsetTable):
     @property
     def positions(self) -> GroupPositions:
         """The group's positions in each partition."""
-        return GroupPositions(
-            self._position(partition, self._owners.get(partition, "")) for partition in self.log.partitions
-        )
+        return GroupPositions(self._position(each, self._owners.get(each, "")) for each in self.log.partitions)
 
     @property
     def pauses(self) -> GroupPauses:

@@ -206,9 +206,8 @@ def unpack(data: bytes) -> RecordBatch:
     topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
     count = len(timestamps)
     columns = OrderKey(*(repeated(column, count) for column in order))
-    return RecordBatch(
-        topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest
-    )
+    content = _unpack_column(*keys), _unpack_column(*values), headers
+    return RecordBatch(topic, partition, columns, timestamps, *content, *rest)
 
 
 def to_kafka(column: list[Any], serde: Serde | None) -> list[bytes | None]:
