@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
+from typing import TypeVar
 
 from kstreamnb.course.answers import FORMS, Judge, check_entry, declared, function_only
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import expect_known, unknown
 
+Entry = TypeVar("Entry")
 _TEXTS = Path(__file__).parent / "chapters"
 _FIELDS = ("form", "answer", "unit", "also", "reasons", "right", "hints", "solution")
 
@@ -96,6 +98,13 @@ def exercises(chapter: str) -> dict[str, Exercise]:
 def _exercise(name: str, entry: Mapping[str, object]) -> Exercise:
     right, solution = str(entry.get("right", "yes.")), str(entry.get("solution", "")).strip()
     return Exercise(name, right, _listed(entry.get("hints")), solution, entry)
+
+
+def entry_named(kind: str, name: str, of_chapter: Callable[[str], Mapping[str, Entry]]) -> Entry:
+    """Return a question or an exercise by its name; raise KStreamError if its chapter has none of that name."""
+    known = of_chapter(name.partition(".")[0])
+    expect_known(kind, [name], known, error=KStreamError)
+    return known[name]
 
 
 def _judge(name: str, entry: Mapping[str, object]) -> Judge:

@@ -7,10 +7,8 @@ from html import escape
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.course.answers import Refused, failure
-from kstreamnb.course.content import Exercise, exercises
+from kstreamnb.course.content import Exercise, entry_named, exercises
 from kstreamnb.course.forms import HasForms, box, folded
-from kstreamnb.errors import KStreamError
-from kstreamnb.hints import expect_known
 
 _GREEN, _AMBER = "#2c974b", "#a87000"
 _NO_ANSWER = "replace the three dots by your answer, then run this cell again."
@@ -76,7 +74,7 @@ def check(name: str, answer: object) -> Verdict:
         True
     """
     check_arguments(check, locals())
-    exercise = _named(name)
+    exercise = entry_named("exercise", name, exercises)
     if answer is ...:
         return Verdict(exercise, _NO_ANSWER)
     judge = exercise.judge()
@@ -103,7 +101,7 @@ def hint(name: str, step: int = 1) -> str:
         'A count reports every change; how many records change one?'
     """
     check_arguments(hint, locals())
-    hints = _named(name).hints or (f'exercise "{name}" has no hints',)
+    hints = entry_named("exercise", name, exercises).hints or (f'exercise "{name}" has no hints',)
     return hints[min(max(step, 1), len(hints)) - 1]
 
 
@@ -121,10 +119,4 @@ def solution(name: str) -> str:
         answer = [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
     """
     check_arguments(solution, locals())
-    return _named(name).solution or f'exercise "{name}" has no solution here'
-
-
-def _named(name: str) -> Exercise:
-    known = exercises(name.partition(".")[0])
-    expect_known("exercise", [name], known, error=KStreamError)
-    return known[name]
+    return entry_named("exercise", name, exercises).solution or f'exercise "{name}" has no solution here'

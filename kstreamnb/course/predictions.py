@@ -12,10 +12,9 @@ from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.course.answers import flat, number_of
-from kstreamnb.course.content import Question, questions
+from kstreamnb.course.content import Question, entry_named, questions
 from kstreamnb.course.forms import HasForms, box, listing
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import expect_known
 
 _BLUE = "#2f81f7"
 _given: dict[str, object] = {}
@@ -160,7 +159,7 @@ def predict(name: str, answer: object = None) -> Prediction:
         3
     """
     check_arguments(predict, locals())
-    prediction = Prediction(_named(name))
+    prediction = Prediction(entry_named("question", name, questions))
     if answer is not None:
         prediction.give(answer)
     return prediction
@@ -182,7 +181,7 @@ def compare(name: str, actual: object) -> Comparison:
         As you predicted: 5.
     """
     check_arguments(compare, locals())
-    return Comparison(_named(name), _given.get(name), actual)
+    return Comparison(entry_named("question", name, questions), _given.get(name), actual)
 
 
 def _row(answer: object, row: str) -> object:
@@ -205,9 +204,3 @@ def _same(answer: object, actual: object) -> bool:
 def _folded(value: object) -> str:
     """Return an answer without what does not matter: capitals, spaces, quotes, brackets, commas."""
     return "".join(re.findall(r"[\w.-]+", flat(value).lower()))
-
-
-def _named(name: str) -> Question:
-    known = questions(name.partition(".")[0])
-    expect_known("question", [name], known, error=KStreamError)
-    return known[name]

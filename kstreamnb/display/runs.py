@@ -150,9 +150,8 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records of an output topic."""
     positions = replay.run.output_positions(topic)
     number = shown_of(_SHOWN, len(positions), "record")
-    rows: _Lines = [
-        (*_record_cells(each), str(each.partition)) for each in map(replay.run.produced, positions[:_SHOWN])
-    ]
+    records = map(replay.run.produced, positions[:_SHOWN])
+    rows: _Lines = [(*_record_cells(each), str(each.partition)) for each in records]
     return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
 
 

@@ -164,10 +164,8 @@ def _below(body: str, notice: str, above: int) -> str:
     """Return the drawing below a notice; the drawing as it is without one."""
     if not notice:
         return body
-    text = (
-        f'<text class="ks-notice" x="{_MARGIN:g}" y="16" font-size="11" font-weight="bold">{html.escape(notice)}</text>'
-    )
-    return f'{text}<g transform="translate(0 {above})">{body}</g>'
+    place = f'class="ks-notice" x="{_MARGIN:g}" y="16" font-size="11" font-weight="bold"'
+    return f'<text {place}>{html.escape(notice)}</text><g transform="translate(0 {above})">{body}</g>'
 
 
 def _kinds(view: GraphView) -> list[str]:

@@ -254,11 +254,9 @@ def _about_record(record: TimedRecord) -> str:
 
 def _about_span(span: TimeSpan) -> str:
     key = unwindowed(span.key)
-    interval = (
-        f"from {format_time(span.start_ms)} to the end"
-        if span.end_ms >= MAX_TIME_MS
-        else format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
-    )
+    interval = format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
+    if span.end_ms >= MAX_TIME_MS:
+        interval = f"from {format_time(span.start_ms)} to the end"
     value = span.values[-1][1]
     closes = "" if span.closes_ms is None else f"; closes at stream time {format_time(span.closes_ms)}"
     return f"{format_value(key)} {interval}{f': {value}' if value else ''}{closes}"

@@ -17,7 +17,7 @@ from kstreamnb.errors import BrokerError, CheckpointError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers
-from kstreamnb.kafka.output_batch import Marker, OutputColumns
+from kstreamnb.kafka.output_batch import NO_MARKERS, Marker, OutputColumns
 
 MARKER_KEY = b"sink"
 _SEARCH_S = 30.0
@@ -31,8 +31,7 @@ def last_marker(admin: Admin, topic: str, partition: int = 0) -> Marker | None:
         return None if value is None else _parsed(value)
     except (ValueError, LookupError, TypeError) as error:
         fact = f'the marker in topic "{topic}" cannot be read'
-        hint = "reset the application, or give it a new id and checkpoint"
-        raise CheckpointError(fact, detail=f"{type(error).__name__}: {error}", hint=hint) from error
+        raise CheckpointError(fact, detail=f"{type(error).__name__}: {error}", hint=NO_MARKERS) from error
 
 
 def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:

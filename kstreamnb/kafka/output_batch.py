@@ -145,9 +145,8 @@ class BatchHistory:
         if batch == last.batch and source != last.source:
             fact = f'batch {batch} of "{self.application}" was published with different input'
             detail = f"its input offsets have checksum {source}, but {self.place} has {last.source}"
-            raise CheckpointError(
-                fact, detail=detail, hint="use the checkpoint that wrote it, or reset the application"
-            )
+            hint = "use the checkpoint that wrote it, or reset the application"
+            raise CheckpointError(fact, detail=detail, hint=hint)
         self._refuse_gap(last.batch - bool(last.lacking), batch)
         return batch == last.batch and not last.lacking
 

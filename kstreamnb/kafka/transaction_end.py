@@ -24,7 +24,6 @@ from kstreamnb.kafka.output_batch import OutputColumns
 FirstRecords: TypeAlias = dict[PartitionId, tuple[bytes | None, bytes | None]]
 """Key and value of the first record that a transaction wrote, by topic and partition."""
 
-STARTED_SINCE = "it was started again since"
 _SOON_S = 0.02
 _FIRST_PAUSE_S = 0.001
 _PAUSE_S = 0.1
@@ -144,7 +143,7 @@ def is_over(producer: Producer) -> bool:
     return True
 
 
-def overtaken(application: str, detail: str) -> FencedError:
+def overtaken(application: str, detail: str = "it was started again since") -> FencedError:
     """Make the error of a deployment that another one has replaced."""
     fact = f'a newer deployment of "{application}" has taken over'
     return FencedError(fact, detail=detail, hint="let the other one run; or stop it and deploy this one again")

@@ -32,7 +32,6 @@ from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, Outp
 from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_topic
 from kstreamnb.kafka.transaction_end import (
-    STARTED_SINCE,
     FirstRecords,
     awake_s,
     first_open_records,
@@ -165,7 +164,7 @@ class TransactionalWriter(BatchWriter):
 
     def _refuse_overtaken(self) -> None:
         if self.claim is not None and not self.claim.holds():
-            raise overtaken(self.application, STARTED_SINCE)
+            raise overtaken(self.application)
 
     def _last_marker(self, admin: Admin) -> Marker | None:
         """Return the last marker; in the partition of a slot, that of an earlier query says nothing about this one."""

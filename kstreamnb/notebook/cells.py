@@ -244,9 +244,8 @@ class Cells:
     def outdated(self, log: DeclarationLog) -> dict[Declaration, StaleReason]:
         """Return declarations whose cell would now find another function or handle under a name."""
         reasons, declarations = {}, log.declarations()
-        others = {
-            cell: self._variables.outdated(cell) for cell in dict.fromkeys(each.identity.group for each in declarations)
-        }
+        cells = dict.fromkeys(each.identity.group for each in declarations)
+        others = {cell: self._variables.outdated(cell) for cell in cells}
         for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
                 if parent in declaration.parents:

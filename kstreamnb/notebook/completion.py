@@ -65,9 +65,8 @@ def matcher_of(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleM
         begun = call["begun"]
         names = [name for name in _public(owner) if name.startswith(begun)]
         completions = [SimpleCompletion(name, type=_type(owner, name)) for name in names]
-        return SimpleMatcherResult(
-            completions=completions, matched_fragment=begun, ordered=True, suppress=_OTHERS if names else False
-        )
+        others = _OTHERS if names else False
+        return SimpleMatcherResult(completions=completions, matched_fragment=begun, ordered=True, suppress=others)
 
     return match
 

@@ -60,9 +60,8 @@ def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, .
     runs = [CellRun(cell) if isinstance(cell, str) else cell for cell in cells]
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     sources, notes = portable(runs, Path(path))
-    notes.append(
-        f"{Path(path).name}: {pluralize(len(sources), 'cell')} and their outputs, as the reference of pytest --nbval"
-    )
+    kept = f"{pluralize(len(sources), 'cell')} and their outputs"
+    notes.append(f"{Path(path).name}: {kept}, as the reference of pytest --nbval")
     made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
     return (*notes, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path), twice=True))
 
@@ -156,6 +155,5 @@ def _recorded(notebook: nbformat.NotebookNode, path: Path, *, twice: bool) -> tu
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
     path.write_text(text, encoding="utf-8")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}
-    return tuple(
-        f"cell {counts[index]} is not compared: its output {reason}" for index, reason in sorted(recorder.live.items())
-    )
+    live = sorted(recorder.live.items())
+    return tuple(f"cell {counts[index]} is not compared: its output {reason}" for index, reason in live)

@@ -186,10 +186,9 @@ def _elements(argument: ast.AST, names: Mapping[str, object]) -> Iterable[ast.AS
 def _call_at(frame: inspect.Traceback) -> ast.Call | None:
     """Return the call that a frame executes; its start would not distinguish it from the other calls of a chain."""
     end = frame.positions and (frame.positions.end_lineno, frame.positions.end_col_offset)
-    nodes = ast.walk(ast.parse("".join(linecache.getlines(frame.filename))))
-    return next(
-        (each for each in nodes if isinstance(each, ast.Call) and (each.end_lineno, each.end_col_offset) == end), None
-    )
+    tree = ast.parse("".join(linecache.getlines(frame.filename)))
+    calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
+    return next((each for each in calls if (each.end_lineno, each.end_col_offset) == end), None)
 
 
 def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: str) -> Iterator[str]:

@@ -76,9 +76,8 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
 
     def noted(*args: list[Hashable]) -> Rows:
         *key, positions = args
-        return Rows(
-            _one_by_one([(key[0], position) for position in positions] if key else positions, rows_of(*args), note)
-        )
+        raw_keys = [(key[0], position) for position in positions] if key else positions
+        return Rows(_one_by_one(raw_keys, rows_of(*args), note))
 
     return noted
 

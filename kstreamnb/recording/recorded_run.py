@@ -103,9 +103,7 @@ class RecordedRun:
     @property
     def refused(self) -> int:
         """Return the number of records that sources dropped before any task consumed them."""
-        return sum(
-            self._refused(entry[4], entry[3], None, None) is not None for _, _, entry in self.index.entries("dropped")
-        )
+        return sum("topic" in entry[4] for _, _, entry in self.index.entries("dropped"))
 
     def _refused(self, details: Details, timestamp: int, key: object, value: object) -> TopicRecord | None:
         """Return the record that a source dropped, which belongs to no step; None for any other drop."""

@@ -82,11 +82,7 @@ class Step(Tabular, Suggesting):
     def produced(self) -> tuple[TopicRecord, ...]:
         """Records written to topics."""
         index = self._run.index
-        return tuple(
-            self._run.produced(position)
-            for position in index.span(self.number)
-            if index.code(position).kind == "produced"
-        )
+        return tuple(self._run.produced(at) for at in index.span(self.number) if index.code(at).kind == "produced")
 
     @property
     def dropped(self) -> tuple[Drop, ...]:

@@ -92,11 +92,10 @@ def _values(column: pyarrow.ChunkedArray, *, as_json: bool = False) -> list[Any]
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
-        return cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
-    if pa.types.is_floating(kind):
-        numbers = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-        return [v if v == v else None for v in numbers] if as_json else numbers
+    floating = pa.types.is_floating(kind)
+    if floating or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
+        plain = cast("list[Any]", column.to_pylist() if column.null_count else column.to_numpy().tolist())
+        return [v if v == v else None for v in plain] if floating and as_json else plain
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
     if pa.types.is_dictionary(kind):  # not cast: Arrow cannot cast the words of a Polars column

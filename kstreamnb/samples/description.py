@@ -90,10 +90,8 @@ class SampleDescription(Tabular):
         for each in self.partitions:
             name = each.topic if each.partition < 0 else f"{each.topic}-{each.partition}"
             times = f"{format_time(each.first_ms)} to {format_time(each.last_ms)}"
-            counts = (
-                f"{pluralize(each.records, 'record')}, {pluralize(each.keys, 'key')}, {pluralize(each.bytes, 'byte')}"
-            )
-            yield f"{name}: {counts}, {times}"
+            counts = pluralize(each.records, "record"), pluralize(each.keys, "key"), pluralize(each.bytes, "byte")
+            yield f"{name}: {', '.join(counts)}, {times}"
 
 
 @dataclass

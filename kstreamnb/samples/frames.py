@@ -123,9 +123,8 @@ def records_of_spark(
         drawn = drawn.orderBy(*roles.order_by)
     table = drawn.limit(limit + 1).toArrow()
     if table.num_rows > limit:
-        raise ConfigError(
-            f"more than {limit:,} rows were selected", hint="narrow it with between= or key_share=, or raise limit="
-        )
+        fact = f"more than {limit:,} rows were selected"
+        raise ConfigError(fact, hint="narrow it with between= or key_share=, or raise limit=")
     records = records_of_table(table, roles, "pyspark")
     if not roles.order_by:
         by_content = sorted(records, key=lambda each: (each.timestamp, format_cell(each.key), format_cell(each.value)))

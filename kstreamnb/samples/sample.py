@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -414,10 +413,8 @@ class Sample(Suggesting, Framed):
 
     def _serde_hint(self) -> str:
         """Return the serdes of Kafka Streams that bytes may need: counts take 8 bytes, a window's start as many."""
-        keys, values = (
-            [each for each in map(attrgetter(name), self.records) if type(each) is SerializedValue]
-            for name in ("key", "value")
-        )
+        keys = [record.key for record in self.records if type(record.key) is SerializedValue]
+        values = [record.value for record in self.records if type(record.value) is SerializedValue]
         hints = []
         if keys and all(len(key) > 8 for key in keys):
             hints.append('key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), "1h") for windowed keys')

@@ -223,9 +223,8 @@ def counterexample(
         suppress_health_check=list(HealthCheck),
     )
     try:
-        smallest = find(
-            samples(topology, example, records=records), lambda sample: verdict(sample) is not None, settings=quiet
-        )
+        drawn = samples(topology, example, records=records)
+        smallest = find(drawn, lambda sample: verdict(sample) is not None, settings=quiet)
     except NoSuchExample:
         return None
     return verdict(smallest)

@@ -94,9 +94,8 @@ def build() -> ks.Topology:
     hour = ks.TimeWindows.of_size_and_grace("1h", "30m")
     hourly = left.group_by(origin_of, name="by-origin").windowed_by(hour)
     hourly.aggregate(no_flights, add_delay, store="hours").map_values(mean_delay).to_stream().to("hourly")
-    left.group_by(month_of, name="by-airline").count(store="months").to_stream().to(
-        "airlines-by-month", value_serde=ks.Serdes.long()
-    )
+    months = left.group_by(month_of, name="by-airline").count(store="months")
+    months.to_stream().to("airlines-by-month", value_serde=ks.Serdes.long())
     return builder.build()
 
 

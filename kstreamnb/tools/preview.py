@@ -137,7 +137,8 @@ def _replayed(handle: Handle) -> ReplayedDeclarations:
         made = replay(log, sound)
     except KStreamError:  # the failure may be elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
-        made = replay(log, [each for each in sound if each in needed or each.word.startswith("add_")])
+        part = [each for each in sound if each in needed or each.word.startswith("add_")]
+        made = replay(log, part)
     made.graph.origin = handle.origin
     return made
 

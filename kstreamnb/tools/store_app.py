@@ -248,9 +248,8 @@ def _row(view: _ReadableStore, spec: StoreSpec, key: object, options: Mapping[st
             return _shown(key, row)
         rows = []
     if not rows:
-        raise _Refused(
-            HTTPStatus.NOT_FOUND, f'store "{spec.name}" has nothing for key {json.dumps(key, default=_as_json)}'
-        )
+        shown = json.dumps(key, default=_as_json)
+        raise _Refused(HTTPStatus.NOT_FOUND, f'store "{spec.name}" has nothing for key {shown}')
     return {"key": key, "rows": [_shown(windowed, row) for windowed, row in islice(rows, _MOST_ROWS)]}
 
 

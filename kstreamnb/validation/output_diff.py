@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
@@ -109,11 +110,8 @@ def _differences(
     partition: tuple[str, int], first_rows: list[TopicRecord], second_rows: list[TopicRecord]
 ) -> tuple[int, list[RowDifference]]:
     """Match records so that as few as possible differ; return the number of equal ones and the differences."""
-    start = 0
-    while start < min(len(first_rows), len(second_rows)) and _content(first_rows[start]) == _content(
-        second_rows[start]
-    ):
-        start += 1
+    same = (_content(one) == _content(other) for one, other in zip(first_rows, second_rows, strict=False))
+    start = sum(1 for _ in takewhile(bool, same))
     rows: list[RowDifference] = []
     equal = start
     for kind, a, b, c, d in _opcodes(first_rows[start:], second_rows[start:]):

@@ -99,9 +99,8 @@ def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issue
 def _counts(
     topology: Topology, partitions: Mapping[str, int] | int | None, records: Iterable[TopicRecord]
 ) -> dict[str, int]:
-    read = {
-        topic: 1 for source in topology.sources() for topic in source.topics if topic not in topology.internal_topics
-    }
+    inner = topology.internal_topics
+    read = {topic: 1 for source in topology.sources() for topic in source.topics if topic not in inner}
     if isinstance(partitions, Mapping):
         return dict(partitions)
     if partitions is not None:

@@ -165,9 +165,7 @@ def _behind(drop: Explanation) -> int:
 
 def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
     """Report dropped records, by the node or store that dropped them and by the reason."""
-    groups: dict[tuple[str, str], int] = Counter(
-        (drop.node, drop.reason) for drop in result.drops if drop.reason not in _FAILURES
-    )
+    groups = Counter((drop.node, drop.reason) for drop in result.drops if drop.reason not in _FAILURES)
     positions = {name: position for position, name in enumerate(topology.nodes)}
     for name, reason in sorted(groups, key=lambda group: positions.get(group[0], len(positions))):
         count = groups[name, reason]

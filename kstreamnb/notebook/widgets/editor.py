@@ -159,9 +159,8 @@ class SampleEditor(FactsWidget):
         if self._numbers_offsets:
             records = number_offsets(records)
         notes = tuple(dict.fromkeys((*self._given.notes, "edited")))
-        self.sample = (
-            self._given if records == self._given.records else replace(self._given, records=records, notes=notes)
-        )
+        edited = replace(self._given, records=records, notes=notes)
+        self.sample = self._given if records == self._given.records else edited
 
 
 def _shown(column: str, text: str) -> str:

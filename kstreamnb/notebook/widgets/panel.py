@@ -196,9 +196,8 @@ def _last_letters(source: OffsetSource, topic: str) -> list[list[str]]:
 
 def _letter(record: TopicRecord) -> list[str]:
     about = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
-    topic, partition, offset, kind, message = (
-        about.get(f"__streams.errors.{name}", "") for name in ("topic", "partition", "offset", "exception", "message")
-    )
+    names = "topic", "partition", "offset", "exception", "message"
+    topic, partition, offset, kind, message = (about.get(f"__streams.errors.{name}", "") for name in names)
     position, error = f"{topic}-{partition}@{offset}", without_secrets(f"{kind}: {message}")
     return [position, *(format_value(part)[:_LONGEST] for part in (record.key, record.value)), error[: 2 * _LONGEST]]
 

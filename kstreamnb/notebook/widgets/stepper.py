@@ -169,9 +169,8 @@ class Stepper(GraphWidget):
         """Return what changes in the timeline from step to step."""
         chart = self._chart
         if chart is None:
-            return {
-                "note": "the run is long: draw a part of it with replay.timeline(key=…) or replay.timeline(between=…)"
-            }
+            note = "the run is long: draw a part of it with replay.timeline(key=…) or replay.timeline(between=…)"
+            return {"note": note}
         stores = [source.name for source in sources_of(self.replay.run) if source.name]
         return {"stores": list(dict.fromkeys(stores)), "store": chart.name, **time_facts(chart, self.replay.position)}
 

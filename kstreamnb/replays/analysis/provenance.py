@@ -193,9 +193,8 @@ class _Trace:
     def _merged(self, code: Code, came: int, position: int) -> frozenset[int]:
         """Return the rows that were removed for this one: merged sessions."""
         log, number = self._log, self._log[position][0]
-        return frozenset(
-            at for at in range(came, position) if log[at][0] == number and log[at][3] is None and log[at][2] is not None
-        )
+        own = (at for at in range(came, position) if log[at][0] == number)
+        return frozenset(at for at in own if log[at][3] is None and log[at][2] is not None)
 
     def _in_time(self, code: Code, node: str, store: WindowRows, raw_key: Any, position: int) -> frozenset[int]:
         """Return all records of a key that reached a node within a window."""

@@ -48,18 +48,13 @@ class StateDiff(Listing[RowChange]):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield each change as text."""
-        return (
-            (c.kind, c.store, c.task, format_value(c.key), format_value(c.old), format_value(c.new))
-            for c in self.changes
-        )
+        for c in self.changes:
+            yield c.kind, c.store, c.task, format_value(c.key), format_value(c.old), format_value(c.new)
 
     def more(self) -> Iterator[str]:
         """Yield how far stream times advanced."""
-        times = self.stream_time.items()
-        return (
-            f"stream time of task {task}: {format_stream_time(old)} to {format_stream_time(new)}"
-            for task, (old, new) in times
-        )
+        for task, (old, new) in self.stream_time.items():
+            yield f"stream time of task {task}: {format_stream_time(old)} to {format_stream_time(new)}"
 
 
 def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:

@@ -127,10 +127,8 @@ class _Windows(TimeSource):
         """Return whether a step changed a window."""
         index = self.run.index
         codes = ((index.code(position), position) for position in index.span(step))
-        return any(
-            (code.kind, code.node) == ("written", self.name) and index.log[position][1] is not None
-            for code, position in codes
-        )
+        raw_keys = (index.log[at][1] for code, at in codes if (code.kind, code.node) == ("written", self.name))
+        return any(raw_key is not None for raw_key in raw_keys)
 
     def spans(self, task: str, dots: Sequence[Dot]) -> Iterator[TimeSpan]:
         """Yield the windows of a lane's keys by start; sessions that were merged into another one are left out."""
@@ -148,9 +146,8 @@ class _Windows(TimeSource):
                 for each in written
                 if each.row is not None or closed is None or each.step <= closed  # the rest is expiry
             )
-            yield TimeSpan(
-                key, key.start, key.end, None if closes >= MAX_TIME_MS else closes, closed, values, self._inclusive
-            )
+            until = None if closes >= MAX_TIME_MS else closes
+            yield TimeSpan(key, key.start, key.end, until, closed, values, self._inclusive)
 
 
 class _Rows(TimeSource):

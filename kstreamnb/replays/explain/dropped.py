@@ -48,9 +48,8 @@ def why_dropped(
     if node is not None and node not in run.topology.nodes:
         known = sorted({drop.node for drop in run.drops()})
         if node not in known:
-            raise unknown(
-                "node", node, run.topology.nodes, error=EngineError, detail=f"drops were at {', '.join(known)}"
-            )
+            detail = f"drops were at {', '.join(known)}"
+            raise unknown("node", node, run.topology.nodes, error=EngineError, detail=detail)
     result, reached = [], _Clocks()
     for drop in run.drops():
         record = drop.record

@@ -138,9 +138,8 @@ def _far(
         facts = [_near(other, reach) for other in nearest]
         numbers |= {"nearest_ms": nearest[0].timestamp, "distance_ms": _distance(nearest[0].timestamp, reach)}
         answer = f"{what}: {window}, and the nearest of its key is at {format_time(nearest[0].timestamp)}, {facts[0]}"
-        because = tuple(
-            f"another is at {format_time(o.timestamp)}, {fact}" for o, fact in zip(nearest[1:], facts[1:], strict=True)
-        )
+        more = zip(nearest[1:], facts[1:], strict=True)
+        because = tuple(f"another is at {format_time(other.timestamp)}, {fact}" for other, fact in more)
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
         clash = others.clash(arrival.key)

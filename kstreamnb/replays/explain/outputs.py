@@ -100,9 +100,8 @@ def _stops(about: _Question, name: str) -> Iterator[Explanation]:
         return
     place: dict[str, Any] = {"node": name, "origin": node.origin}
     for refusal, drops in _refused(about, name).items():
-        answer = (
-            f"{pluralize(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
-        )
+        records = pluralize(len(drops), "record")
+        answer = f"{records} did not get past {described(run, name)}: {refusal} (see why_dropped)"
         yield Explanation(answer, numbers={"stopped": len(drops)}, **place)
     children = [child for child in run.topology.children(name) if child in about.path]
     came = [arrival for arrival in arrivals(run, name, children) if about.descends(arrival.position)]

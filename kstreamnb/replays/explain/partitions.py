@@ -47,9 +47,8 @@ def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanat
     data = serde.serialize(part)
     readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
     if data is None:
-        return Explanation(
-            f'a null key of "{topic}" goes to partition 0 here, and to any in Kafka', numbers={"partition": 0}
-        )
+        fact = f'a null key of "{topic}" goes to partition 0 here, and to any in Kafka'
+        return Explanation(fact, numbers={"partition": 0})
     number = murmur2(data)
     partition = (number & _POSITIVE) % count
     task = next((task_id for task_id in readers if task_id.endswith(f"_{partition}")), None)

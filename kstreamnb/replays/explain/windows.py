@@ -83,9 +83,8 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
     windows, _ = windowed_nodes(run)[window.node]
     key, start, end = window.key
     shown = format_interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
-    what = (
-        f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {format_value(key)} is open"
-    )
+    kind = "session" if isinstance(windows, SessionWindows) else "window"
+    what = f"{kind} {shown} of key {format_value(key)} is open"
     numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
     about: dict[str, Any] = {"node": window.node, "task": window.task}
     about["origin"] = run.topology.nodes[window.node].origin

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
-from kstreamnb.core.record import Headers
+from kstreamnb.core.codec import decode, encoded
+from kstreamnb.core.record import Headers, TopicRecord
+from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.runtime.task.task import StateDelta
@@ -29,6 +31,11 @@ class LogRecord(NamedTuple):
     headers: Headers
     transaction: int | None
     sequence: int
+
+    def read(self, topic: str, partition: int, serdes: tuple[Serde, Serde]) -> TopicRecord:
+        """Return the record of a partition with its key and value as a consumer reads them."""
+        key, value = map(decode, serdes, map(encoded, (self.key, self.value)))
+        return TopicRecord(topic, partition, self.offset, self.timestamp, key, value, self.headers)
 
 
 @dataclass

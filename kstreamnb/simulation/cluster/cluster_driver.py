@@ -255,12 +255,9 @@ class ClusterDriver(Closing):
         partition_of = key_partitioner(keys, len(self._broker.topics[topic]))
         for _, partition, _, timestamp, key, value, headers in records:
             wire_key, wire_value = encode(keys, key), encode(values, value)
-            data = [
-                None if each is None else to_bytes(serde, each)
-                for serde, each in ((keys, wire_key), (values, wire_value))
-            ]
+            data = to_bytes(keys, wire_key), to_bytes(values, wire_value)
             chosen = partition_of(wire_key) if partition < 0 else partition
-            offset = self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
+            offset = self._broker.append(topic, chosen, timestamp, *data, headers)
             if self._cluster.trace is not None:
                 self._cluster.trace.arrives(topic, chosen, offset)
 

@@ -205,9 +205,8 @@ class ApplicationLifecycle:
         if answer != "replace_thread":
             return False
         if failed == self._failed:
-            error.add_note(
-                "Hint: fix the function: every replacement thread fails on this record. Kafka Streams retries for ever."
-            )
+            hint = "fix the function: every replacement thread fails on this record. Kafka Streams retries for ever."
+            error.add_note(f"Hint: {hint}")
             return False
         self._failed = failed
         return True

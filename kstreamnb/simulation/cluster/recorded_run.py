@@ -9,8 +9,6 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from kstreamnb.core.codec import decode, encoded
-from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.trace import Recording
@@ -173,10 +171,8 @@ class ClusterRun(RecordedRun):
     def _lying(self, task: str, topic: str, partition: int, offset: int) -> Waiting:
         plan, record = self.tasks[task].plan, self.shared.topics[topic][partition][offset]
         source: Any = plan.source_of(topic)
-        key, value = map(decode, plan.serdes(source), map(encoded, (record.key, record.value)))
         where: Any = "input" if (topic, partition, offset) in self.shared.arrived else "between tasks"
-        result = TopicRecord(topic, partition, offset, record.timestamp, key, value, record.headers)
-        return Waiting(where, task, result)
+        return Waiting(where, task, record.read(topic, partition, plan.serdes(source)))
 
 
 def _last(positions: list[int], end: int) -> int:

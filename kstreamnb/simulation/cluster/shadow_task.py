@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import Task
 
@@ -16,22 +18,20 @@ class ShadowTask:
         self._clock = Clock(clock.now_ms)
         self.task = Task(plan, self._clock, global_task)
         self.task.context.stream_schedules.hold()
-        self._ahead: list[tuple[str, Any]] = []
+        self._ahead: list[Callable[[], object]] = []
 
-    def note(self, kind: str, what: object) -> None:
-        """Note a record or punctuation of the task."""
-        self._ahead.append((kind, what))
+    def note_record(self, topic: str, partition: int, record: WireRecord) -> None:
+        """Note a record that the task has processed."""
+        self._ahead.append(partial(self.task.run, topic, partition, (record,)))
+
+    def note_punctuation(self, fire: Callable[[Task], bool], now_ms: int) -> None:
+        """Note a call of punctuators, and the time of the wall clock then."""
+        self._ahead += [partial(self._clock.advance_to, now_ms), partial(fire, self.task)]
 
     def commit(self) -> None:
         """Repeat what the task has done since its last commit."""
-        for kind, what in self._ahead:
-            if kind == "record":
-                topic, partition, record = what
-                self.task.run(topic, partition, (record,))
-            else:
-                fire, now_ms = what
-                self._clock.advance_to(now_ms)
-                fire(self.task)
+        for repeat in self._ahead:
+            repeat()
         self.task.commit()
         self.task.drain()
         self._ahead.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kstreamnb.core.codec import to_bytes
 from kstreamnb.errors import EngineError
@@ -121,14 +121,16 @@ class StreamThread:
         for task in self.tasks.values():
             if fire(task.task):
                 fired = task.needs_commit = True
-                self._to_shadow(task, "punctuate", (fire, self.clock.now_ms))
+                if task.id in self.shadow_tasks:
+                    self.shadow_tasks[task.id].note_punctuation(fire, self.clock.now_ms)
             self._emit(task)
         return fired
 
     def _process_one(self, task: StreamTask) -> None:
         topic, partition, record = task.process()
         self._log_event("processed", task.id, f"{topic}-{partition}", offset=record[0], timestamp=record[1])
-        self._to_shadow(task, "record", (topic, partition, record))
+        if task.id in self.shadow_tasks:
+            self.shadow_tasks[task.id].note_record(topic, partition, record)
         self._emit(task)
         if task.task.wants_commit:
             self.commit()
@@ -261,10 +263,8 @@ class StreamThread:
         for store in task.task.stores.values():
             topic = changelog_of(task.task, store)
             partition = topic or "", task.task.plan.partition
-            logged = topic is not None and store.spec.logged
-            end = (
-                self.broker.partition(*partition).end if logged else self.broker.committed.get((self.id, *partition), 0)
-            )
+            read = self.broker.committed.get((self.id, *partition), 0)
+            end = self.broker.partition(*partition).end if topic is not None and store.spec.logged else read
             if end - self._flushed.get((task.id, store.name), 0) < at_least:
                 continue
             if self._context.state_directory.write(task.id, store, end):
@@ -320,7 +320,3 @@ class StreamThread:
             for store in task.stores.values():
                 if store.spec.logged:
                     self._own(changelog_of(task, store) or "", len(alike), strict=strict)
-
-    def _to_shadow(self, task: StreamTask, kind: str, what: Any) -> None:
-        if task.id in self.shadow_tasks:
-            self.shadow_tasks[task.id].note(kind, what)

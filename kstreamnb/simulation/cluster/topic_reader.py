@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
@@ -27,5 +26,4 @@ class TopicReader:
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
         """Return the next record."""
         _, number, record = self._ahead.pop(0)
-        key, value = map(decode, (key_serde, value_serde), map(encoded, (record.key, record.value)))
-        return TopicRecord(self._topic, number, record.offset, record.timestamp, key, value, record.headers)
+        return record.read(self._topic, number, (key_serde, value_serde))

@@ -92,9 +92,8 @@ class ApplicationRecorder(Recording):
             number = self.number("written", task_id, name)
             old = {} if before is None else before.stores[name].snapshot()
             new = store.snapshot()
-            self.log += [
-                (number, key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)
-            ]
+            rows = ((key, old.get(key), new.get(key)) for key in {**old, **new})
+            self.log += [(number, *row) for row in rows if row[1] != row[2]]
         known = {} if before is None else before.context.state_vars
         for key, state_var in task.context.state_vars.items():
             old = known[key][0] if key in known else NOTHING

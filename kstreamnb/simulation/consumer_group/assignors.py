@@ -22,9 +22,8 @@ def sticky(
         {'a': ('in-0', 'in-1'), 'b': ('in-2',)}
     """
     shares = _shares(len(loads), capacities, before)
-    kept = {
-        member: [task for task in before.get(member, ()) if task in loads][: shares[member]] for member in capacities
-    }
+    still = {member: [task for task in before.get(member, ()) if task in loads] for member in capacities}
+    kept = {member: tasks[: shares[member]] for member, tasks in still.items()}
     taken = {task for tasks in kept.values() for task in tasks}
     free = [task for task in loads if task not in taken]
     for member, tasks in kept.items():

@@ -138,9 +138,7 @@ class ConsumerGroup(OffsetTable):
     @property
     def positions(self) -> GroupPositions:
         """The group's positions in each partition."""
-        return GroupPositions(
-            self._position(partition, self._owners.get(partition, "")) for partition in self.log.partitions
-        )
+        return GroupPositions(self._position(each, self._owners.get(each, "")) for each in self.log.partitions)
 
     @property
     def pauses(self) -> GroupPauses:
@@ -151,9 +149,8 @@ class ConsumerGroup(OffsetTable):
     def title(self) -> str:
         """Count members and partitions."""
         idle = sum(not member.owned for member in self._members.values())
-        words = (
-            f'group "{self.id}": {pluralize(len(self._members), "member")}, {pluralize(len(self._known), "partition")}'
-        )
+        members, partitions = pluralize(len(self._members), "member"), pluralize(len(self._known), "partition")
+        words = f'group "{self.id}": {members}, {partitions}'
         return f"{words}; {idle} waiting" if idle else words
 
     def table(self) -> Iterator[tuple[str, ...]]:
@@ -259,9 +256,8 @@ class ConsumerGroup(OffsetTable):
             member.positions[partition] = max(first, last)
         if taken:
             member.busy_since_ms = self.now_ms
-            self._log_event(
-                "polled", name, dict.fromkeys(partition for partition, _ in taken), pluralize(len(taken), "record")
-            )
+            read = dict.fromkeys(partition for partition, _ in taken)
+            self._log_event("polled", name, read, pluralize(len(taken), "record"))
         else:
             self.advance_wall_clock_time(timeout)
         return tuple(taken)

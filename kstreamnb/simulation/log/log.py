@@ -279,14 +279,7 @@ class Log(OffsetTable):
         topic, _, number = partition.rpartition("-")
         wanted = high - start if limit is None else min(limit, high - start)
         result, _ = self._topics.partition(topic, int(number)).read(start, max(0, wanted), "read_uncommitted")
-        keys, values = self.key_serde, self.value_serde
-        return [
-            TopicRecord(
-                topic, int(number), each.offset, each.timestamp,
-                keys.deserialize(each.key), values.deserialize(each.value), each.headers,
-            )
-            for each in result
-        ]  # fmt: skip
+        return [each.read(topic, int(number), (self.key_serde, self.value_serde)) for each in result]
 
     # --- brokers ---
     def fail(self, broker: int) -> None:

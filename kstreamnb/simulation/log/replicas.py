@@ -47,8 +47,6 @@ class Replicas:
 
     def lose(self, broker: int) -> None:
         """Fail a broker: another in-sync replica leads, and what only the old leader had is lost."""
-        if broker not in self.in_sync:
-            return
         others = [each for each in self.in_sync if each != broker]
         if not others:
             self.leader = None
@@ -59,14 +57,11 @@ class Replicas:
 
     def regain(self, broker: int) -> None:
         """Restart a broker: it leads if nothing else can, otherwise it follows."""
-        if broker not in self.brokers or (broker in self.in_sync and self.leader is not None):
-            return
         if self.leader is None:
-            if broker in self.in_sync:
-                self.leader = broker
-            return
-        self.ends[broker] = self.end
-        self.in_sync = [each for each in self.brokers if each in self.in_sync or each == broker]
+            self.leader = broker if broker in self.in_sync else None
+        elif broker in self.brokers and broker not in self.in_sync:
+            self.ends[broker] = self.end
+            self.in_sync = [each for each in self.brokers if each in self.in_sync or each == broker]
 
 
 def spread(partitions: int, replicas: int, brokers: int) -> list[Replicas]:

@@ -201,6 +201,12 @@ def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:
     return [each for task in tasks for each in (task.members.values() if isinstance(task, CyclicTask) else [task])]
 
 
+def stream_times(tasks: Iterable[AnyTask]) -> dict[str, int]:
+    """Return the stream times (ms) of those tasks that have one, by task."""
+    times = {task.plan.task_id: task.context.stream_time[0] for task in single_tasks(tasks)}
+    return {task_id: time_ms for task_id, time_ms in times.items() if time_ms >= 0}
+
+
 def state_vars_of(task: AnyTask) -> dict[tuple[str, str], Any]:
     """Return the state variables of a task, or of all members of a cycle, as a delta names them."""
     if isinstance(task, CyclicTask):

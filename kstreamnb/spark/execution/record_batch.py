@@ -206,9 +206,8 @@ def unpack(data: bytes) -> RecordBatch:
     topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
     count = len(timestamps)
     columns = OrderKey(*(repeated(column, count) for column in order))
-    return RecordBatch(
-        topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest
-    )
+    content = _unpack_column(*keys), _unpack_column(*values), headers
+    return RecordBatch(topic, partition, columns, timestamps, *content, *rest)
 
 
 def to_kafka(column: list[Any], serde: Serde | None) -> list[bytes | None]:
@@ -247,10 +246,7 @@ def repeated(column: int | Numbers, count: int) -> Numbers:
 
 
 def _pack_column(column: list[Any], *, kafka: bool) -> tuple[str, Any]:
-    if kafka:
-        return "plain", column
-    kinds = set(map(type, column))
-    if kinds <= _PLAIN:
+    if kafka or (kinds := set(map(type, column))) <= _PLAIN:
         return "plain", column
     if kinds <= _ENCODED:
         return "encoded", [None if item is None else bytes(item) for item in column]

@@ -58,9 +58,8 @@ def row_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = _ARROW) -> pa
     *numbers, blobs = zip(*rows, strict=True) if rows else ([()] * len(schema))
     ends = np.asarray([*accumulate(map(len, blobs), initial=0)], np.int32)
     kinds = [kind.to_pandas_dtype() for kind in schema.types[:-1]]
-    buffers = [[np.asarray(column, kind)] for column, kind in zip(numbers, kinds, strict=True)] + [
-        [ends, b"".join(blobs)]
-    ]
+    buffers: list[list[Any]] = [[np.asarray(column, kind)] for column, kind in zip(numbers, kinds, strict=True)]
+    buffers.append([ends, b"".join(blobs)])
     arrays = [
         pa.Array.from_buffers(kind, len(rows), [None, *map(pa.py_buffer, each)])
         for kind, each in zip(schema.types, buffers, strict=True)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.codec import encoded
 from kstreamnb.core.record import Headers
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
@@ -57,12 +56,8 @@ def pending_batches(folder: str) -> Iterator[RecordBatch]:
         timestamps, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
         zeros = np.zeros(len(rows), np.int64)
         order = OrderKey(zeros + _FIRST, zeros, np.arange(len(rows)), zeros)
-        columns = timestamps, _serialized(keys), _serialized(values), headers
+        columns = timestamps, list(map(encoded, keys)), list(map(encoded, values)), headers
         yield RecordBatch.of_columns(topic, partition, order, columns)
-
-
-def _serialized(column: list[Any]) -> list[SerializedValue | None]:
-    return [None if data is None else SerializedValue(data) for data in column]
 
 
 def _file(folder: Path, task: str) -> Path:

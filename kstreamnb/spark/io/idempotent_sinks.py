@@ -176,9 +176,8 @@ class DatabaseSink(BoundSink):
 
     def _upsert(self, cursor: Cursor, topic: str, records: list[TopicRecord]) -> None:
         table, mark = _quoted(self.tables.get(topic, topic)), _MARKS[self.paramstyle]
-        cursor.execute(
-            f"CREATE TABLE IF NOT EXISTS {table} (key VARCHAR(1000) PRIMARY KEY, value TEXT, timestamp BIGINT)"
-        )
+        columns = "key VARCHAR(1000) PRIMARY KEY, value TEXT, timestamp BIGINT"
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
         upsert = (
             f"INSERT INTO {table} (key, value, timestamp) VALUES ({mark}, {mark}, {mark}) "
             "ON CONFLICT (key) DO UPDATE SET value = excluded.value, timestamp = excluded.timestamp"

@@ -88,12 +88,12 @@ class KafkaSink(QuerySink):
 
     def open_again(self, end: float) -> None:
         """Open the writer, again after failures that may pass, until a time of the monotonic clock (s)."""
-        from kstreamnb.kafka.transaction_end import STARTED_SINCE, overtaken
+        from kstreamnb.kafka.transaction_end import overtaken
 
         while True:
             try:
                 if self.owner is not None and not self.owner.holds():
-                    raise overtaken(self.writer.application, STARTED_SINCE)
+                    raise overtaken(self.writer.application)
                 self.writer.open()
                 return
             except EngineError as error:

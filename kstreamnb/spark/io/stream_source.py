@@ -348,9 +348,8 @@ def _rows(
         raw = plain_keys is None, plain_values is None
         keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
     if order is None and (extractor := event_times.get((application, name))) is not None:
-        readable = [
-            list(map(encoded, column)) if is_raw else column for column, is_raw in zip((keys, values), raw, strict=True)
-        ]
+        sides = zip((keys, values), raw, strict=True)
+        readable = [list(map(encoded, column)) if is_raw else column for column, is_raw in sides]
         order = extractor.of(name, partition, zip(offsets, timestamps, *readable, headers, strict=True))
     keys_order = root_order(timestamps if order is None else order, offsets, rank, before.get((topic, partition), -1))
     before[topic, partition] = int(keys_order.max_timestamp[-1])
@@ -376,9 +375,8 @@ def _ticks(
     m = np.full(count, TICK, np.int64) if order is None else np.asarray(order, np.int64)
     zeros = np.zeros(count, np.int64)
     keys = OrderKey(m, zeros, np.arange(count, dtype=np.int64), zeros)
-    blob = pack(
-        RecordBatch(WALL, 0, keys, np.asarray(times, np.int64), [record[2] for record in records], [None] * count)
-    )
+    calls = [record[2] for record in records]
+    blob = pack(RecordBatch(WALL, 0, keys, np.asarray(times, np.int64), calls, [None] * count))
     for task in deployment.tasks:
         if task.application == application and task.punctuates:
             yield deployment.routing_key_at(0, task.number), task.number, -1, 0, blob

@@ -68,9 +68,7 @@ _STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
 """The patches that `spark_session` applies when it starts a session."""
 
-PATCHES = tuple(
-    (patch.name, patch.benefit) for patches in (START_PATCHES, QUERY_PATCHES, _STREAM_PATCHES) for patch in patches
-)
+PATCHES = tuple((patch.name, patch.benefit) for patch in (*START_PATCHES, *QUERY_PATCHES, *_STREAM_PATCHES))
 """Name and benefit of every patch."""
 _logs: list[Path] = []  # of each session whose JVM was started here
 
@@ -138,9 +136,8 @@ def _new_session(
     launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark", removed=not submitted))
     disabled = _disabled(chosen)
     if gateway is not None:  # this JVM ends after Python, and until then starts processes that use the folder
-        gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
-            gateway.jvm.java.io.File(str(launch.folder))
-        )
+        folder = gateway.jvm.java.io.File(str(launch.folder))
+        gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(folder)
     apply_patches(LAUNCH_PATCHES, launch, disabled)
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:

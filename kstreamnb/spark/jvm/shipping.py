@@ -142,9 +142,8 @@ def _source(module: Module) -> Path:
         path = Path(module)
         if path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file():
             return path.resolve()
-        raise ConfigError(
-            f'"{path}" is neither a Python file nor a package', hint="pass a module, its name or its path"
-        )
+        fact = f'"{path}" is neither a Python file nor a package'
+        raise ConfigError(fact, hint="pass a module, its name or its path")
     name = module.partition(".")[0]  # a package is sent as a whole
     spec = find_spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):

@@ -15,11 +15,10 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition
-from kstreamnb.kafka.offset_metadata import NO_TIME
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, LocalFiles, local_folder
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import from_json, to_json
-from kstreamnb.spark.execution.cyclic_task import single_tasks
+from kstreamnb.spark.execution.cyclic_task import stream_times
 from kstreamnb.spark.execution.seed import FOLDER, write_pending, write_seed
 from kstreamnb.spark.operations.application_state import FoundState, application_on, find_state, row_counts
 from kstreamnb.spark.planning.placement import plan_deployment, useful_partitions
@@ -155,12 +154,7 @@ def _described(state: FoundState) -> Adoption:
     waiting: dict[str, int] = {}
     for (topic, _), records in state.pending.items():
         waiting[topic] = waiting.get(topic, 0) + len(records)
-    times = {
-        task.plan.task_id: task.context.stream_time[0]
-        for task in single_tasks(state.tasks.values())
-        if task.context.stream_time[0] != NO_TIME
-    }
-    remarks = tuple(state.problems), tuple(state.notes)
+    times, remarks = stream_times(state.tasks.values()), (tuple(state.problems), tuple(state.notes))
     return Adoption(state.deployment.application.id, row_counts(state), state.offsets, waiting, times, *remarks)
 
 

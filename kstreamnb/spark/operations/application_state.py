@@ -212,6 +212,5 @@ def application_on(
 
 def stores_over(state: FoundState, name: str) -> list[Any]:
     """Return a store of every partition."""
-    return [
-        store for task in tasks_with(state.deployment, name) for store in stores_named(state.tasks[task.name], name)
-    ]
+    tasks = (state.tasks[placed.name] for placed in tasks_with(state.deployment, name))
+    return [store for task in tasks for store in stores_named(task, name)]

@@ -115,9 +115,8 @@ def doubts(name: str, rows: Iterable[tuple[object, object]]) -> Iterator[str]:
             plain = getattr(item, side, item)  # of a windowed key, and of a value with its timestamp
             kind = _other_kind(plain)
             if kind is not None:
-                remarks.setdefault(
-                    side, f'store "{name}": {side} {format_value(plain)} looks like {kind}: compare serdes'
-                )
+                remark = f'store "{name}": {side} {format_value(plain)} looks like {kind}: compare serdes'
+                remarks.setdefault(side, remark)
     yield from remarks.values()
 
 

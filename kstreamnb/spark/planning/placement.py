@@ -244,9 +244,7 @@ def _needs(application: ApplicationPlan) -> _Needs:
         traits_of = [node.traits for node in nodes]
         if any(traits.user_code for traits in traits_of):
             needs.punctuates.add(group.id)
-        if topology.global_stores and (
-            group.id in needs.punctuates or any(traits.reads_global for traits in traits_of)
-        ):
+        if topology.global_stores and any(traits.user_code or traits.reads_global for traits in traits_of):
             needs.uses_global.add(group.id)
         extractors = [node.timestamp_extractor for node in nodes if isinstance(node, Source)]
         default = application.config.default_timestamp_extractor

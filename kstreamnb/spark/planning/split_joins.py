@@ -132,6 +132,5 @@ def _inputs(topology: Topology, name: str) -> set[tuple[str, int]]:
 
 def _is_timeless(topology: Topology, group: Subtopology) -> bool:
     """Return whether no result of a sub-topology depends on its stream time, which the left table's records advance."""
-    return all(topology.stores[store].kind in _TIMELESS for store in group.stores) and not any(
-        topology.nodes[name].traits.user_code for name in group.nodes
-    )
+    user_code = any(topology.nodes[name].traits.user_code for name in group.nodes)
+    return not user_code and all(topology.stores[store].kind in _TIMELESS for store in group.stores)

@@ -355,6 +355,6 @@ class QueryControl:
         owner = self.action.sink.owner
         if owner is None or owner.holds():
             return None
-        from kstreamnb.kafka.transaction_end import STARTED_SINCE, overtaken
+        from kstreamnb.kafka.transaction_end import overtaken
 
-        return overtaken(self.application, STARTED_SINCE)
+        return overtaken(self.application)

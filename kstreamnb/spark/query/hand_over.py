@@ -12,7 +12,7 @@ from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.offset_metadata import CommittedOffset, OffsetMetadata, commit_offsets
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.spark.execution.cyclic_task import single_tasks
+from kstreamnb.spark.execution.cyclic_task import single_tasks, stream_times
 from kstreamnb.spark.io.changelog_topics import changelog_topics, create_owned
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read_tasks
@@ -68,9 +68,8 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
     inner = _repartition_topics(query, sink.writer.servers)
     offsets = {topic: parts for topic, parts in positions.items() if topic in application.external} | inner
     commit_offsets(sink.writer.servers, application.id, list(_with_times(tasks, offsets)))
-    times = {task.plan.task_id: task.context.stream_time[0] for task in tasks if task.context.stream_time[0] >= 0}
     logs = tuple(topic.name for topic in changelog_topics(query.deployment))
-    return HandOver(application.id, offsets, times, logs, tuple(_lost(query)))
+    return HandOver(application.id, offsets, stream_times(tasks), logs, tuple(_lost(query)))
 
 
 def _drain(query: Query, timeout_s: float) -> None:

@@ -41,9 +41,8 @@ def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> 
     end = {topic: {**parts, **until.get(topic, {})} for topic, parts in ends_of(reader).items()}
     entries: Entries = {}
     for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), end)):
-        entries.setdefault((topic, partition), []).extend(
-            (key or b"", value, at, headers) for _, at, key, value, headers in records
-        )
+        rows = ((key or b"", value, at, headers) for _, at, key, value, headers in records)
+        entries.setdefault((topic, partition), []).extend(rows)
     return entries
 
 

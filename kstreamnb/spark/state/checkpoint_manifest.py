@@ -182,10 +182,9 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         fact = f'the checkpoint of "{old.application}" does not fit this topology'
-        by_version = any(_SHORTER in difference for difference in differences)
-        given = (
-            "continue with the version of kstreamnb" if by_version else "pass the topology, application_id= and config="
-        )
+        given = "pass the topology, application_id= and config="
+        if any(_SHORTER in difference for difference in differences):
+            given = "continue with the version of kstreamnb"
         hint = f"{given} that wrote it, or deploy with a new checkpoint"
         hint = f"{_SHIFTED if _is_shifted(old.state, new.state) else ''}{hint} and a new application id"
         raise CheckpointError(fact, detail="; ".join(differences), hint=hint)
