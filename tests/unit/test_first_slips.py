@@ -402,7 +402,7 @@ def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[An
         ("sql", "there is no SQL"),
         ("KafkaSource", 'builder.stream("orders") reads a topic'),
         ("TumblingWindow", 'ks.TimeWindows.of("1h")'),
-        ("deduplicate", "a processor with a window store"),
+        ("deduplicate", '"Remove duplicates" on the page Patterns'),
     ],
 )
 def test_entrances_of_other_libraries_are_answered_with_ours(name: str, hint: str) -> None:
