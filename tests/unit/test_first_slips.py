@@ -387,6 +387,7 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
         (lambda orders: orders.execute(), "ks.deploy(topology, …)"),
         (lambda orders: orders.partition_by("id"), "select_key"),  # ksqlDB
         (lambda orders: orders.explode("items"), "flat_map_values"),
+        (lambda orders: orders.group_by_key().agg({"price": "sum"}), "aggregate"),  # pandas
     ],
 )
 def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[Any], object], meant: str) -> None:

@@ -300,7 +300,7 @@ def test_texts_without_a_zone_in_a_column_of_pandas_are_answered_with_pandas() -
     frame = pd.DataFrame({"at": [NOON[:-1].replace("T", " ")]})
     with pytest.raises(ks.errors.ConfigError, match="has no time zone") as caught:
         of(frame)
-    frame["at"] = eval(_advice(caught), {"pandas": pd, "frame": frame})
+    exec(_advice(caught), {"pandas": pd, "frame": frame})
     assert NOON_MS == of(frame)[0].timestamp
 
 
