@@ -231,10 +231,9 @@ def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
             yield f"the tasks of sub-topologies {' and '.join(circle)} ran {was} and run {now} now"
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
-            had = pluralize(old.inputs[topic], "partition")
             yield (
-                f'topic "{topic}" had {had} and has {new.inputs[topic]} now: records would not reach the state of '
-                "their keys (copy the topic into a new one, and start from a new checkpoint)"
+                f'topic "{topic}" had {pluralize(old.inputs[topic], "partition")} and has {new.inputs[topic]} now: records '
+                "would not reach the state of their keys (copy the topic into a new one, and start from a new checkpoint)"
             )
 
     for topic in new.windowed:
