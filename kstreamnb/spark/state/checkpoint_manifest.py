@@ -232,8 +232,8 @@ def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
             yield (
-                f'topic "{topic}" had {pluralize(old.inputs[topic], "partition")} and has {new.inputs[topic]} now: records '
-                "would not reach the state of their keys (copy the topic into a new one, and start from a new checkpoint)"
+                f'topic "{topic}" had {pluralize(old.inputs[topic], "partition")} and has {new.inputs[topic]} now: '
+                "records would not reach the state of their keys (copy it into a new topic, with a new checkpoint)"
             )
 
     for topic in new.windowed:
