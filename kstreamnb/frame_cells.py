@@ -170,12 +170,12 @@ def pandas_times(series: Any, name: str) -> list[int]:
         return cast("list[int]", series.tolist())
     if series.dtype.kind == "M" and series.dt.tz is None:
         detail = "the same time means a different instant in each zone"
-        hint = f'name the zone: frame["{name}"].dt.tz_localize("UTC")'
+        hint = f'name the zone: frame["{name}"] = frame["{name}"].dt.tz_localize("UTC")'
         raise ConfigError(f'column "{name}" has times without a time zone', detail=detail, hint=hint)
     if series.dtype.kind == "M":
         if gaps := int(series.isna().sum()):
             fact = f'column "{name}" has no time in {gaps:,} of {len(series):,} rows'
-            raise ConfigError(fact, hint=f'drop them: frame.dropna(subset=["{name}"])')
+            raise ConfigError(fact, hint=f'drop them: frame = frame.dropna(subset=["{name}"])')
         cut = series.dt.as_unit("ms")
         if (cut != series).any():
             warn_of_cut(name)
@@ -185,7 +185,7 @@ def pandas_times(series: Any, name: str) -> list[int]:
     except ConfigError as error:
         if not error.message.endswith(("is not an instant", "has no time zone")):
             raise
-        hint = f'convert the column first: pandas.to_datetime(frame["{name}"], utc=True)'
+        hint = f'convert the column first: frame["{name}"] = pandas.to_datetime(frame["{name}"], utc=True)'
         raise ConfigError(error.message, detail=error.detail, hint=hint) from None
 
 
@@ -329,4 +329,4 @@ def timestamp_ms(value: object, what: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     convert = time_ms if isinstance(value, SupportsIndex | float) else instant_ms
-    return convert(value, f"the time of {what}")
+    return convert(value, f"{what}: time")

@@ -191,7 +191,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
     if isinstance(error, TypeError) and "with_() takes from" in message_of(error):
-        return "only the serdes come first: name the others, such as name=…"
+        return "pass the serdes by position and other options by name, such as name=…"
     if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
         return "where gets each record: write lambda record: record.value[…]"
     if isinstance(error, AttributeError):

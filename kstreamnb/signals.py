@@ -1,4 +1,4 @@
-"""The signals that ask a process to end, and a context that handles them while the process waits."""
+"""Signals that ask a process to end, and a context that handles them while the process waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 def end_signals() -> list[signal.Signals]:
-    """Return SIGTERM, and SIGHUP unless the system lacks it, as Windows does, or the process ignores it, as with nohup.
+    """Return SIGTERM and SIGHUP; without SIGHUP if the system lacks it (Windows) or the process ignores it (nohup).
 
     Example:
         >>> signal.SIGTERM in end_signals()

@@ -35,7 +35,7 @@ class Block:
         counts: the new value is a count.
         wire: the serde that has written the new value to the local name ``wire``, unless its type is a plain one; None
             if none has.
-        only_reads: nothing changes or keeps the old value, if it is a flat dict.
+        only_reads: the lines neither change nor keep the old value if it is a flat dict.
         ends: nothing is forwarded after the lines.
 
     Example:

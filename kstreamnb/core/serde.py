@@ -243,7 +243,7 @@ class StringSerde(Serde[str]):
     expects: ClassVar[str] = "str"
 
     def _advice_for(self, value: object) -> str:
-        text = f'; or make it text, "{value}"' if isinstance(value, int | float) else ""
+        text = f', or convert it to text: "{value}"' if isinstance(value, int | float) else ""
         return super()._advice_for(value) + text
 
     def keeps(self, value: str) -> bool:

@@ -109,9 +109,9 @@ def check_runs(function: object, *, many: bool = False) -> None:
 
 
 def only_reads(function: object, at: int) -> bool:
-    """Return whether a user's function uses its argument at an index for ``**value`` and ``value[constant]`` at most.
+    """Return whether a user's function only reads its argument at an index, as ``**value`` or ``value[constant]``.
 
-    If the argument is a dict of immutable values, it can neither be changed by the function nor be in what it returns.
+    Such a function can neither change the argument nor return it, if it is a dict of immutable values.
 
     Example:
         >>> only_reads(lambda key, value: value["n"] + 1, 1), only_reads(lambda key, value: (key, value), 1)

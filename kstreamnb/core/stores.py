@@ -411,7 +411,7 @@ class Stores(Suggesting):
     ) -> StoreSpec:
         """Combine ``supplier`` with serdes and, if given, other ``options``; the same for every kind of store.
 
-        The rows are plain values, also if the ``supplier`` has times or headers, for which there are other builders.
+        Rows are plain values even if the ``supplier`` keeps times or headers; other builders keep those.
 
         Args:
             supplier: the spec to complete, from another method of `Stores`.

@@ -323,12 +323,12 @@ class JoinWindows(Suggesting):
         return replace(self, after_ms=duration_ms(difference, "after"))
 
     def grace(self, after_window_end: Duration) -> Self:
-        """Accept late records for this long, with windows of `of_legacy`; others are given a grace where they are made.
+        """Set how long windows of `of_legacy` accept late records; for other windows, pass ``grace=`` to `of`.
 
         Args:
             after_window_end: how long late records are accepted after a window's end, in stream time.
 
-        Raises: ConfigError for windows that are not those of `of_legacy`.
+        Raises: ConfigError for other windows.
         """
         if not self.eager:
             hint = 'give it with the difference: ks.JoinWindows.of("5m", grace="1m")'

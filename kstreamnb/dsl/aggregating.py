@@ -296,8 +296,8 @@ class KGroupedTable(Handle, Generic[K, V], kind="grouped_table"):
             initializer: function without arguments that returns the first aggregate of a group.
             adder: function ``(key, new, aggregate)`` that returns the aggregate with a new value; None deletes.
             subtractor: function ``(key, old, aggregate)`` that returns the aggregate without an old value, such as
-                None for the last one. The first result of an aggregation replaces its initial value, such as a count
-                of 0, which no adder has added.
+                None for the last one. If the table is an aggregation, it is also called with that one's initial
+                value, such as a count of 0, which was never added.
             options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:

@@ -352,7 +352,7 @@ def _topics(topic: object) -> tuple[str, ...]:
         raise TopologyError("expected a list of topics, got a set", hint="pass a list, or sorted(…)")
     if not isinstance(topic, Sequence):
         fact = f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"'
-        raise TopologyError(fact, hint="name it, and pass its records to the run: ks.replay(topology, sample)")
+        raise TopologyError(fact, hint="pass its name here, and its records to ks.replay(topology, sample)")
     names = (topic,) if isinstance(topic, str) else topic
     topics = tuple(dict.fromkeys(check_topic_name(name) for name in names))
     if not topics:

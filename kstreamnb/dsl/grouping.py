@@ -220,9 +220,9 @@ class _Windowed(Handle):
     def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Choose when results are emitted: at every update (the default), or once when a window has closed.
 
-        On close, rows that have expired by then are not emitted, as in Kafka Streams. By default, rows are kept for the
-        size of the window and the grace, so a longer gap between records loses results: set ``retention=``, or use
-        `suppress`.
+        With the strategy on close, a window is not emitted if its rows have expired before it closes, as in Kafka
+        Streams. By default, rows are kept for the size of the window plus the grace, so a longer gap between records
+        loses results: set ``retention=``, or use `suppress`.
 
         Shape: windowed stream -> the same; store: no; repartition: no.
 

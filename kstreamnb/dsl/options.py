@@ -82,7 +82,7 @@ class Consumed(TopicOptions, Generic[SK, SV]):
         *,
         name: str | None = None,
     ) -> Consumed[K, V]:
-        """Return options with these serdes, which give a stream its types, in the order of Java.
+        """Return options in Java's order of arguments; the serdes give a stream its types.
 
         Args:
             key_serde: serde of the keys, or its name. Default: None, that of the application.
@@ -123,7 +123,7 @@ class Produced(TopicOptions):
         *,
         name: str | None = None,
     ) -> Self:
-        """Return options with these serdes and this partitioner, in the order of Java.
+        """Return options in Java's order of arguments.
 
         Args:
             key_serde: serde of the keys, or its name. Default: None, that of the stream or the application.

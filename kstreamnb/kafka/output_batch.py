@@ -16,7 +16,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.errors import CheckpointError, DataLossError
 
 NO_MARKERS = "reset the application, or give it a new id and checkpoint"
-"""The way out if the batches that a destination has are unknown."""
+"""The remedy if it is unknown which batches a destination has."""
 
 OutputRecord: TypeAlias = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""

@@ -115,7 +115,7 @@ class SubscriptionSend(BlockOperator):
     traits = NO_TRAITS
 
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
-        """Return lines that leave a change's last subscription, after one that forgets the old foreign key, if any."""
+        """Return lines that make a change's last subscription, after one that forgets an old foreign key."""
         serde, extract = context.value_serde(self.value_serde), "{extract}(key, " if self.with_key else "{extract}("
         lines = (
             _NOT_LATEST * self.versioned
@@ -218,7 +218,7 @@ class SubscriptionJoin(BlockOperator):
         return OperatorTraits("match", join=JoinTraits("answer", self.view.stores[-1]), reads_global=True)
 
     def bind_block(self, context: BindContext, forward: Forward) -> Block:
-        """Return lines that leave the answer."""
+        """Return lines that make the answer."""
         lines = """\
 foreign, instruction = key[0], value[1]
 row = None if foreign is None else {find}(foreign)
@@ -330,7 +330,7 @@ def _prefix_of(name: str) -> str:
 
 
 def _prefixes(serde: Serde) -> dict[str, object]:
-    """Return what the words of `_prefix_of` stand for."""
+    """Return the objects that `_prefix_of` names."""
     write = serde.serialize
     prefix_of: Callable[[Any], bytes] = lambda key: subscription_prefix(write(key) or b"")  # noqa: E731
     return {"prefixes": ByText(prefix_of), "prefix_of": prefix_of}

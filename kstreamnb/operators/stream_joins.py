@@ -27,7 +27,7 @@ _NOT_SEARCHED = -MAX_TIME_MS
 
 
 def reader(store: Any, joiner: ValueJoiner, with_key: bool) -> Callable[[Any], Any]:
-    """Return the function that makes a value in wire form one for a joiner, without a copy if the joiner needs none."""
+    """Return the function that decodes a stored value for a joiner, without a copy if the joiner only reads it."""
     own, needs_none = store.values.decode, all(only_reads(joiner, at + with_key) for at in (0, 1))
     return (lambda value: value if type(value) is CopiedValue else own(value)) if needs_none else own
 

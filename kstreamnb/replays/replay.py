@@ -184,7 +184,7 @@ def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[]
             driver.close()
     except (KStreamError, KeyboardInterrupt) as error:
         error.replay = made(error)  # type: ignore[union-attr]
-        where = "sys.last_value.replay" if isinstance(error, KeyboardInterrupt) else "the error's attribute replay"
-        error.add_note(f"Hint: the run up to then is {where}")
+        where = "sys.last_value.replay" if isinstance(error, KeyboardInterrupt) else "the attribute replay of the error"
+        error.add_note(f"Hint: the run until then is in {where}")
         raise
     return made(None)

@@ -30,7 +30,7 @@ _HINTS = {
         'frame = pandas.read_parquet(path).dropna(subset="{0}")',
     ),
 }
-"""By package of a table, and for files: how to name the zone of a column, and to drop rows without a time."""
+"""By package of a table, or none for a file: calls that set the zone of a column and drop rows without a time."""
 _FIRST, _PART = 100, 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
@@ -41,7 +41,7 @@ def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
 
 
 def records_of_table(table: pyarrow.Table, roles: Roles, package: str = "") -> tuple[TopicRecord, ...]:
-    """Return the rows of an Arrow table as records, in their order; ``package`` made it, and hints are about it."""
+    """Return the rows of an Arrow table as records, in their order; hints name calls of the table's ``package``."""
     roles.check(table.column_names)
     with collector_paused():
         cells = cells_by_role(

@@ -41,7 +41,7 @@ def frame_kind(frame: object) -> str:
     hint = "pass a DataFrame of pandas, Polars or Spark, or a table of pyarrow"
     hint = "run the lazy query: pass frame.collect()" if hasattr(frame, "collect") else hint
     if isinstance(frame, list | dict | str | PathLike):
-        hint = "make one: pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file"
+        hint = "make one: pandas.DataFrame(rows), or pandas.read_csv(path) for a file"
     raise ConfigError(f'expected a DataFrame, got type "{type(frame).__name__}"', hint=hint)
 
 

@@ -435,7 +435,7 @@ def _timed(index: int, record: TopicRecord) -> TopicRecord:
 
 def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
     """Return a record of a tuple; raise ConfigError for anything else."""
-    rows = "of dicts make a frame: ks.Sample.from_dataframe(pandas.DataFrame(rows), …)"
+    rows = "for dicts, make a data frame: ks.Sample.from_dataframe(pandas.DataFrame(rows), …)"
     expect(record, tuple | list, "each record", hint=rows)
     if not 6 <= len(record) <= 7:
         fields = ", ".join(TopicRecord._fields)

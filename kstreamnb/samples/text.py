@@ -286,7 +286,7 @@ def _check_columns(cells: list[str], number: int) -> list[str]:
         fact = f'line {number} of the table does not name its columns: "{(unknown or cells)[0]}"'
         hint = "begin with a line such as: topic | key | value | time"
         if len(cells) == 1:
-            hint += "; read a CSV file with pandas, for ks.Sample.from_dataframe(frame, …)"
+            hint += ". For a CSV file, pass pandas.read_csv(path) to ks.Sample.from_dataframe(…)"
         raise ConfigError(fact, detail=f"columns are {', '.join(COLUMNS)}", hint=hint)
     return names
 

@@ -49,10 +49,10 @@ def position_of(start: int, number: int, _: object = None) -> int:
 
 
 class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
-    """A mapping that finds the rows of a key and those of a range of times; it is iterated in order of arrival.
+    """Maps raw keys to rows, in order of arrival, and finds the rows of a key or of a range of times.
 
-    ``entries`` maps a wire key to its entries, ascending, and None to what this mapping has for None. ``count`` is the
-    number of entries.
+    ``entries`` maps each wire key to its entries, ascending, and None to the store's clock. ``count`` is the number of
+    entries.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
         return [raw_key for raw_key in self._raw_keys() if from_ms <= raw_key[1] >> SEQUENCE_BITS <= to_ms]
 
     def take_before(self, time_ms: int) -> Iterator[Any]:
-        """Remove the rows before a time (ms); return raw keys and rows, made when they are read."""
+        """Remove the rows before a time (ms); return an iterator over raw keys and rows."""
         keys = [key for key, entries in self.entries.items() if key is not None and entries[0][0] < time_ms]
         taken = [(key, entry) for key in keys for entry in self.entries.take_before(key, (time_ms,))]
         self.count -= len(taken)

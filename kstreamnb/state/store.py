@@ -232,8 +232,8 @@ class Store(Generic[RawKey, Row]):
         if value is None or not self.timestamped:
             return self.values.encode(value)
         if not isinstance(value, tuple) or len(value) < 2:
-            hint = "put ks.ValueAndTimestamp(value, record.timestamp), or declare a store without times"
-            raise StateError(f'store "{self.name}" keeps values with times, got "{type(value).__name__}"', hint=hint)
+            hint = "put ks.ValueAndTimestamp(value, record.timestamp), or declare a store without timestamps"
+            raise StateError(f'store "{self.name}" is timestamped, got type "{type(value).__name__}"', hint=hint)
         row, headers = stamped(self.values.encode(value[0]), value[1]), headers_of(value)
         if row is None or not headers:
             return row

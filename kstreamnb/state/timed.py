@@ -225,7 +225,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             journal.extend((raw_key, row, None) for raw_key, row in expired)
 
     def _take_expired(self) -> Iterable[tuple[TimedKey[P], Any]]:
-        """Remove the rows that are too old, also from the indexes; return their raw keys and themselves."""
+        """Remove expired rows, also from the indexes; return pairs of raw key and row."""
         live_from, segment_ms, table = self.retention.live_from, self.retention.segment_ms, self._table
         if isinstance(table, RowsByKey):
             return table.take_before(live_from)

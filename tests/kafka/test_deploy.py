@@ -306,8 +306,8 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     query.stop()
     with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology") as caught:
         bench.run(counting("grown"))
-    assert 'topic "grown-in" had 1 partitions and has 2 now' in (caught.value.detail or "")
-    assert "copy the topic into a new one, and start from a new checkpoint" in (caught.value.detail or "")
+    assert 'topic "grown-in" had 1 partition and has 2 now' in (caught.value.detail or "")
+    assert "copy it into a new topic, with a new checkpoint" in (caught.value.detail or "")
     records += bench.fill("grown-in", 10, 2, begin=10)
     bench.admin.create_topic("copied", partitions=2)
     builder = ks.StreamsBuilder("copying")

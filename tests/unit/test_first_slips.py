@@ -387,6 +387,7 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
         (lambda orders: orders.execute(), "ks.deploy(topology, …)"),
         (lambda orders: orders.partition_by("id"), "select_key"),  # ksqlDB
         (lambda orders: orders.explode("items"), "flat_map_values"),
+        (lambda orders: orders.group_by_key().agg({"price": "sum"}), "aggregate"),  # pandas
     ],
 )
 def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[Any], object], meant: str) -> None:
@@ -402,7 +403,7 @@ def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[An
         ("sql", "there is no SQL"),
         ("KafkaSource", 'builder.stream("orders") reads a topic'),
         ("TumblingWindow", 'ks.TimeWindows.of("1h")'),
-        ("deduplicate", "a processor with a window store"),
+        ("deduplicate", '"Remove duplicates" on the page Patterns'),
     ],
 )
 def test_entrances_of_other_libraries_are_answered_with_ours(name: str, hint: str) -> None:

@@ -153,11 +153,11 @@ HINTS |= {
     ),
     "Windows": (
         lambda: ks.Windows,  # type: ignore[attr-defined]
-        "there are no windows of your own: for days of a time zone, let a timestamp extractor return local times",
+        "custom windows are not supported: for days of a time zone, let a timestamp extractor return local times",
     ),
     "MockProcessorContext.register": (
         lambda: ks.testing.MockProcessorContext().register,  # type: ignore[attr-defined]
-        "context.add_state_store(spec) makes the store and registers it",
+        "context.add_state_store(spec) creates the store and registers it",
     ),
     "GlobalKTable.join": (
         lambda: GLOBAL.join(max),  # type: ignore[attr-defined]
@@ -271,9 +271,12 @@ def test_an_option_that_is_called_on_its_class_names_the_argument() -> None:
 SCRIPTS = {
     "store builder": (
         'ks.Stores.in_memory_key_value_store("s").build()',
-        "pass it as it is: builder.add_state_store(…)",
+        "pass the spec itself to builder.add_state_store(…)",
     ),
-    "Grouped.with": ('ks.Grouped.with_("by-user", "string", "json")', "only the serdes come first: name the others"),
+    "Grouped.with": (
+        'ks.Grouped.with_("by-user", "string", "json")',
+        "pass the serdes by position and other options by name",
+    ),
     "deserializer()": ("ks.Serdes.string().deserializer()", "a serde is both: pass"),
     "headers.add": ('ks.Record("k", "v", 0).headers.add("trace", b"1")', "headers are pairs of a name and bytes"),
     "headers().add": ('ks.Record("k", "v", 0).headers().add("trace", b"1")', "headers is an attribute"),

@@ -169,7 +169,7 @@ def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -
         facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
         return join_list([fact for fact in facts if fact]) or "it took another branch"
     if traits.emit_on_close:
-        return "its result is held back until the window closes (see why_open), and lost if its rows expire before"
+        return "its result is held back until the window closes (see why_open), and is lost if its rows expire first"
     if traits.join is not None:
         return _JOINS[traits.join.kind]
     return "its key is null" if arrival.key is None else "it had no result there"

@@ -73,8 +73,8 @@ def check_setting_name(name: str) -> None:
         raise ConfigError(f'setting "{name}" does not exist', detail="Kafka has no such setting", hint=setting.words)
     if name not in client_setting_names():
         known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
-        detail = "neither Kafka Streams nor its clients have it; those of other clients take a prefix such as consumer."
-        detail += f"; one that only your code reads is passed as others={{{name!r}: …}}"
+        detail = "neither Kafka Streams nor its clients have it; give a client's other settings its prefix (consumer.),"
+        detail += f" and pass settings that only your code reads as others={{{name!r}: …}}"
         raise unknown("setting", name, known, error=ConfigError, detail=detail)
 
 

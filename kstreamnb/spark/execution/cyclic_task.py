@@ -193,7 +193,7 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
 
 
 AnyTask: TypeAlias = Task | CyclicTask
-"""A task, the keeper of global tables among them, or the tasks of a cycle."""
+"""A task (including one that keeps global tables), or the tasks of a cycle."""
 
 
 def single_tasks(tasks: Iterable[AnyTask]) -> list[Task]:

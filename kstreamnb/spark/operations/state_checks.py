@@ -66,8 +66,8 @@ def other_policy(topic: OwnedTopic, settings: Mapping[str, str]) -> Iterator[str
     if {*policy.split(",")} != {*wanted.split(",")}:
         yield (
             f'store "{topic.store}": topic "{topic.name}" has {POLICY} {policy}, expected {wanted}: '
-            "compact,delete is that of windows and sessions, delete that of windows with duplicates, as joins have, "
-            "compact that of other stores"
+            "windows and sessions have compact,delete, windows with duplicates, such as those of joins, have delete, "
+            "and other stores have compact"
         )
 
 

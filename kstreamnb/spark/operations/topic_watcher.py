@@ -134,5 +134,5 @@ def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
 
 def _markers_missing(topic: str, application: str) -> DataLossError:
     fact = f'topic "{topic}" of "{application}" no longer exists'
-    hint = f"if it was deleted, {NO_MARKERS}; otherwise let this user DESCRIBE it, and start the query again"
-    return DataLossError(fact, detail=f"{_GONE}; it says which batches Kafka has", hint=hint)
+    hint = f"if it was deleted, {NO_MARKERS}; otherwise grant this user DESCRIBE on it, and start the query again"
+    return DataLossError(fact, detail=f"{_GONE}; it records which batches are in Kafka", hint=hint)

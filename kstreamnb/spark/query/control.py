@@ -330,7 +330,7 @@ class QueryControl:
     def _stopped_session(self) -> KStreamError | None:
         with suppress(Py4JError, OSError):  # the end of the stream tells that the JVM is gone
             if is_stopped(self.spark):
-                detail = "spark-submit stops it when it is asked to end, by SIGTERM" if is_submitted() else None
+                detail = "spark-submit stops its session when it receives SIGTERM" if is_submitted() else None
                 hint = "call query.stop() before spark.stop(); to continue, deploy with another session"
                 return SparkError(f'the Spark session of "{self.application}" was stopped', detail=detail, hint=hint)
         return None

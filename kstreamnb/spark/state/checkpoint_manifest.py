@@ -40,8 +40,8 @@ class Manifest:
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
-    ``split``: the foreign-key joins whose sides run in separate tasks. ``windowed``: the topics between tasks whose
-    partitions windowed keys choose; manifests of versions that left the window out name none.
+    ``split``: the foreign-key joins whose sides run in separate tasks. ``windowed``: the repartition topics
+    whose partitions the whole windowed key chooses; none in manifests of versions that used the key without its window.
     """
 
     query: str
@@ -231,13 +231,13 @@ def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
     for topic in sorted(old.inputs.keys() & new.inputs.keys()):
         if old.inputs[topic] != new.inputs[topic] and new.state:
             yield (
-                f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
-                "their state (copy the topic into a new one, and start from a new checkpoint)"
+                f'topic "{topic}" had {pluralize(old.inputs[topic], "partition")} and has {new.inputs[topic]} now: '
+                "records would not reach the state of their keys (copy it into a new topic, with a new checkpoint)"
             )
 
     for topic in new.windowed:
         if topic not in old.windowed and f"(topic: {topic})" in old.topology:
-            yield f'topic "{topic}": {_SHORTER}, so keys would leave their state'
+            yield f'topic "{topic}": {_SHORTER}, so records would not reach the state of their keys'
 
 
 def _circles(manifest: Manifest) -> set[tuple[str, ...]]:

@@ -48,7 +48,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 def _in_order(rows: list[OutputRow], reader_of: ReaderOf, *, each: bool) -> list[list[OutputRow]]:
     """Sort records that one record caused: by the task that reads them, then in the order in which it takes them.
 
-    Return those of one partition that follow each other together, or ``each`` alone.
+    Return a list for each run of records of one partition, or with ``each`` a list for each record.
     """
     partitions = [row[:2] for row in rows]
     if partitions.count(partitions[0]) < len(rows):

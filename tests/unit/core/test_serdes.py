@@ -368,7 +368,7 @@ def test_a_number_where_text_is_expected_is_answered_with_both_ways_out(key):
     with pytest.raises(SerdeError) as caught:
         Serdes.string().serialize(key)
     assert f'key_serde="{fitting.name}"' in caught.value.hint
-    assert caught.value.hint.endswith(f'; or make it text, "{key}"')
+    assert caught.value.hint.endswith(f', or convert it to text: "{key}"')
     assert str(key).encode() == Serdes.string().serialize(f"{key}")
 
 

@@ -173,7 +173,7 @@ def test_a_final_result_is_lost_if_its_rows_expire_before_its_window_closes(
     final.to_stream(lambda window, count: window.key).to("out")
     run = replay(builder.build(), sample(("in", "k", 1, 1), ("in", "k", 1, 2), ("in", "k", 1, 30)))
     assert [record.value for record in run.output("out")] == counts
-    assert "and lost if its rows expire before" in run.why_no_output("out").answer
+    assert "and is lost if its rows expire first" in run.why_no_output("out").answer
 
 
 def test_suppression_is_named_where_a_window_holds_results_back() -> None:

@@ -440,7 +440,7 @@ def test_an_interrupted_replay_leaves_the_run_until_then(regrouped: bool) -> Non
         replay(topology, records)
     run = raised.value.replay  # type: ignore[attr-defined]
     assert "interrupted" in str(run)
-    assert ["Hint: the run up to then is sys.last_value.replay"] == raised.value.__notes__
+    assert ["Hint: the run until then is in sys.last_value.replay"] == raised.value.__notes__
     complete = len(run.steps) - 1
     assert complete == (120 if regrouped else 60)
     assert [str(step) for step in whole.steps[:complete]] == [str(step) for step in run.steps[:complete]]

@@ -40,8 +40,8 @@ FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "a missing number": (column(ts=[1.0, float("nan")]), {}, 'row 1 of column "ts" has no time'),
     "a time without a zone": (column(ts=pd.to_datetime(["2024-01-01"])), {}, "times without a time zone"),
     "a time of 70 bits": (column(ts=[2**70]), {}, "must be a 64-bit integer, got 1180591620717411303424"),
-    "half a millisecond": (column(ts=[5.5]), {}, 'column "ts" must be a 64-bit integer, got 5.5'),
-    "a word as a time": (column(ts=[0, "noon"]), {}, 'row 1 of column "ts" "noon" is not an instant'),
+    "half a millisecond": (column(ts=[5.5]), {}, 'column "ts": time must be a 64-bit integer, got 5.5'),
+    "a word as a time": (column(ts=[0, "noon"]), {}, 'row 1 of column "ts": time "noon" is not an instant'),
     "a partition that is a word": (column(p=["x"]), {"partition": "p"}, "partition numbers from 0, got 'x' in row 0"),
     "a missing partition": (column(p=[0, None]), {"partition": "p"}, 'partition numbers from 0, got None in row 1'),
     "a partition below zero": (column(p=[-3]), {"partition": "p"}, 'partition numbers from 0, got -3 in row 0'),
@@ -66,7 +66,7 @@ def test_times_in_another_form_are_answered_with_the_call_that_converts_the_colu
     """Not with the form of a single time, and keys are one column."""
     with pytest.raises(KStreamError) as raised:
         framed(column(ts=["01.02.2026 09:05"]))
-    assert raised.value.hint == 'convert the column first: pandas.to_datetime(frame["ts"], utc=True)'
+    assert raised.value.hint == 'convert the column first: frame["ts"] = pandas.to_datetime(frame["ts"], utc=True)'
     with pytest.raises(KStreamError, match="key must be str or None, got a list of str"):
         framed(column(v=[1]), key=["k"])
 

@@ -300,7 +300,7 @@ def test_texts_without_a_zone_in_a_column_of_pandas_are_answered_with_pandas() -
     frame = pd.DataFrame({"at": [NOON[:-1].replace("T", " ")]})
     with pytest.raises(ks.errors.ConfigError, match="has no time zone") as caught:
         of(frame)
-    frame["at"] = eval(_advice(caught), {"pandas": pd, "frame": frame})
+    exec(_advice(caught), {"pandas": pd, "frame": frame})
     assert NOON_MS == of(frame)[0].timestamp
 
 
@@ -342,7 +342,7 @@ def test_rows_and_files_are_answered_with_a_frame_of_them(rows: Any) -> None:
     """Rows of dicts also where records are expected, and lines of a CSV file where a table is."""
     with pytest.raises(ks.errors.ConfigError, match="expected a DataFrame, got type") as caught:
         of(rows)
-    assert "pandas.DataFrame(…) of rows, pandas.read_csv(…) of a file" in str(caught.value.hint)
+    assert "pandas.DataFrame(rows), or pandas.read_csv(path) for a file" in str(caught.value.hint)
 
 
 def test_dicts_and_csv_text_are_answered_with_frames() -> None:
@@ -352,7 +352,7 @@ def test_dicts_and_csv_text_are_answered_with_frames() -> None:
     assert "pandas.DataFrame(rows)" in str(caught.value.hint)
     with pytest.raises(ks.errors.ConfigError, match='does not name its columns: "at,n"') as caught:
         ks.Sample.from_text("at,n\n0,7")
-    assert "read a CSV file with pandas" in str(caught.value.hint)
+    assert "For a CSV file, pass pandas.read_csv(path)" in str(caught.value.hint)
 
 
 def test_a_lazy_frame_is_run_first() -> None:

@@ -321,11 +321,13 @@ def test_another_window_is_named_as_a_duration() -> None:
 
 
 def test_more_partitions_are_refused_only_with_state() -> None:
-    """Keys would leave their state."""
+    """Records would not reach the state of their keys."""
     check_compatible(_shop(), _shop(partitions=2))
     with pytest.raises(CheckpointError) as caught:
         check_compatible(_shop("counts"), _shop("counts", partitions=2))
-    assert 'topic "orders" had 1 partitions and has 2 now: keys would leave their state' in (caught.value.detail or "")
+    assert 'topic "orders" had 1 partition and has 2 now: records would not reach the state of their keys' in (
+        caught.value.detail or ""
+    )
 
 
 def _recounted(tmp_path: Path, partitions: int, *, again: bool = True) -> Manifest:

@@ -92,7 +92,7 @@ def test_headers_are_not_lost_in_silence() -> None:
 def test_a_value_without_a_time_is_refused_by_a_store_with_times(value: object) -> None:
     """A text is not taken apart, and nothing is stored."""
     _, _, store = made(Stores.persistent_timestamped_key_value_store("s", **SERDES))
-    with pytest.raises(StateError, match='store "s" keeps values with times, got "') as caught:
+    with pytest.raises(StateError, match='store "s" is timestamped, got type "') as caught:
         store.put("a", value)
     assert "ks.ValueAndTimestamp(value, record.timestamp)" in caught.value.hint
     assert store.get("a") is None

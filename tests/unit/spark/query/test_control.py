@@ -130,7 +130,7 @@ def test_a_query_says_who_stopped_its_session(
     monkeypatch.setattr(RunningSession, "isStopped", lambda session: True)
     error = query.control.lost()
     assert error is not None
-    detail = "spark-submit stops it when it is asked to end, by SIGTERM" if submitted else None
+    detail = "spark-submit stops its session when it receives SIGTERM" if submitted else None
     assert ('the Spark session of "again" was stopped', detail) == (error.message, error.detail)
 
 
