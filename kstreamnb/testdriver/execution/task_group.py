@@ -188,8 +188,7 @@ class TaskGroup:
 
     def take_rows(self) -> list[OutputRow]:
         """Take what tasks have produced."""
-        rows = self.rows[:]
-        self.rows.clear()
+        rows, self.rows[:] = self.rows[:], []
         return rows
 
     def log_changes(self, task: Task) -> None:
