@@ -11,7 +11,6 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from inspect import getattr_static
 from types import FunctionType
 from typing import Any, ClassVar, Generic, Self, TypeGuard
 from uuid import UUID
@@ -55,7 +54,7 @@ class Serde(Generic[T]):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, argument in (("serialize", "value"), ("deserialize", "data")):  # Java's have the topic as well
-            if isinstance(method := getattr_static(cls, name), FunctionType):  # not a static or class method
+            if isinstance(method := vars(cls).get(name), FunctionType):  # not a static or class method
                 taking(method, "self", argument)
 
     def serialize(self, value: T | None) -> bytes | None:
