@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, ClassVar, Generic, Self, TypeGuard
 from uuid import UUID
 
@@ -52,8 +53,9 @@ class Serde(Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        taking(cls.serialize, "self", "value")  # Java's have the topic as well
-        taking(cls.deserialize, "self", "data")
+        for name, argument in (("serialize", "value"), ("deserialize", "data")):  # Java's have the topic as well
+            if isinstance(method := vars(cls).get(name), FunctionType):  # not a static or class method
+                taking(method, "self", argument)
 
     def serialize(self, value: T | None) -> bytes | None:
         """Return Kafka's bytes of a value; None for None.

@@ -18,6 +18,7 @@ from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord
 from kstreamnb.testdriver.execution.task_group import TaskGroup
+from kstreamnb.topology.nodes import grouped
 
 
 def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
@@ -43,10 +44,9 @@ def _run_task(tasks: TaskGroup, index: int, run: Callable[[Task], object]) -> No
     """Run a task, and process its consequences; output written before an error is logged."""
     try:
         run(tasks.order[index])
-    except BaseException:
-        tasks.collect(index)
-        raise
-    tasks.settle(tasks.collect(index))
+    finally:
+        deliveries = tasks.collect(index)
+    tasks.settle(deliveries)
 
 
 class _EventTimeMerge:
@@ -54,10 +54,8 @@ class _EventTimeMerge:
 
     def __init__(self, router: Router, tasks: TaskGroup, records: list[InputRecord]) -> None:
         self._router, self._tasks = router, tasks
-        self._waiting: dict[Partition, deque[InputRecord]] = {}
-        for record in records:
-            partition = router.reader(record[0]).offsets, record[1]
-            self._waiting.setdefault(partition, deque()).append(record)
+        by_partition = grouped(records, lambda record: (router.reader(record[0]).offsets, record[1]))
+        self._waiting: dict[Partition, deque[InputRecord]] = {each: deque(of) for each, of in by_partition.items()}
         self._heads: list[tuple[int, str, int, Partition]] = []
         self._errors: dict[Partition, ProcessingError] = {}
 

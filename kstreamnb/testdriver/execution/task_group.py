@@ -171,23 +171,24 @@ class TaskGroup:
             while deliveries and self.order[0].run_ready(1):
                 self._push(self.collect(0))
             return
+        most = None if self.global_task is None else 1  # the next record reads global stores that this one changes
         while deliveries:
             by_task = grouped(deliveries, itemgetter(0))
             deliveries = []
-            for index in sorted(by_task):
-                of_task = by_task[index]
-                if len(of_task) == 1:
-                    _, topic, partition, record = of_task[0]
-                    self.order[index].run(topic, partition, (record,))
-                else:
-                    self._push(of_task)
-                    self.order[index].run_ready()
-                deliveries += self.collect(index)
+            for index, of_task in sorted(by_task.items()):
+                try:
+                    if len(of_task) == 1:
+                        self.order[index].run(*of_task[0][1:3], of_task[0][3:])
+                    else:
+                        self._push(of_task)
+                        while self.order[index].run_ready(most):
+                            deliveries += self.collect(index)
+                finally:
+                    deliveries += self.collect(index)
 
     def take_rows(self) -> list[OutputRow]:
         """Take what tasks have produced."""
-        rows = self.rows[:]
-        self.rows.clear()
+        rows, self.rows[:] = self.rows[:], []
         return rows
 
     def log_changes(self, task: Task) -> None:

@@ -361,6 +361,21 @@ def test_a_serde_with_the_methods_of_java_is_refused_where_its_class_is_written(
                 return data.decode()
 
 
+def test_methods_of_a_serde_may_be_static_or_of_the_class():
+    """They get no self, so they take one argument less."""
+
+    class Upper(Serde):
+        @staticmethod
+        def serialize(value):
+            return value.upper().encode()
+
+        @classmethod
+        def deserialize(cls, data):
+            return data.decode()
+
+    assert Upper().deserialize(Upper().serialize("a")) == "A"
+
+
 @pytest.mark.parametrize("key", [1, 1.5])
 def test_a_number_where_text_is_expected_is_answered_with_both_ways_out(key):
     """A cell 1 of a sample's table is a number, and so is an id of a frame; the serde of keys is text by default."""

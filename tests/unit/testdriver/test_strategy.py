@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -133,3 +134,44 @@ def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None
         driver.pipe([TopicRecord("right", 0, -1, 1, "k", 3), *bad])
     driver.create_input_topic("right").pipe_input("k", 90)
     assert driver.create_output_topic("out").read_values_to_list() == [3, 90]
+
+
+def several_rows_each() -> ks.Topology:
+    """Each record becomes three, which are joined with a global table and then fill it."""
+    builder = ks.StreamsBuilder("several")
+    latest = builder.global_table("latest")
+    rows = builder.stream("in").flat_map_values(lambda value: [value, value + 1, value + 2]).repartition(name="rows")
+    checked = rows.map_values(lambda value: 60 // (12 - value) and value)
+    checked.left_join(latest, lambda key, value: "all", lambda value, before: [value, before]).to("out")
+    checked.select_key(lambda key, value: "all").to("latest")
+    return builder.build()
+
+
+def pieces(first: int, step: int, at_once: int) -> Iterator[list[TopicRecord]]:
+    """Yield eight records with rising values, some at once."""
+    records = [TopicRecord("in", -1, -1, number, "k", first + step * number) for number in range(8)]
+    yield from (records[start : start + at_once] for start in range(0, 8, at_once))
+
+
+FORMS: list[Options] = [{}, {"observe": lambda event: None}, {"task_layout": "single"}]
+
+
+@pytest.mark.parametrize("options", FORMS, ids=["split", "observed", "single"])
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_each_record_sees_what_the_one_before_it_changed_in_a_global_table(options: Options, at_once: int) -> None:
+    # Kafka's test driver also fills global tables after each record that a task processes.
+    with ks.TopologyTestDriver(several_rows_each(), **options) as driver:
+        for records in pieces(100, 3, at_once):
+            driver.pipe(records)
+        joined = driver.create_output_topic("out").read_values_to_list()
+    assert joined == [[100, None], *([value, value - 1] for value in range(101, 124))]
+
+
+@pytest.mark.parametrize("options", FORMS, ids=["split", "observed", "single"])
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_results_before_an_error_in_a_later_sub_topology_are_there(options: Options, at_once: int) -> None:
+    with ks.TopologyTestDriver(several_rows_each(), **options) as driver:
+        with pytest.raises(ks.errors.ProcessingError, match="ZeroDivisionError"):
+            deque(map(driver.pipe, pieces(1, 5, at_once)))
+        joined = driver.create_output_topic("out").read_values_to_list()
+    assert [value for value, _ in joined] == [1, 2, 3, 6, 7, 8, 11]
