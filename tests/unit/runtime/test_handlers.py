@@ -9,7 +9,8 @@ import pytest
 
 from kstreamnb.core.processor import Processor, ProcessorContext, PunctuationType
 from kstreamnb.core.record import Record, TopicRecord
-from kstreamnb.core.serdes import Serde, Serdes
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
 from kstreamnb.errors import ConfigError, EngineError, ProcessingError, RecordRefusedError, SerdeError, TopologyError
@@ -69,7 +70,8 @@ def test_a_lack_of_memory_skips_no_record(stage: str, handler: Any) -> None:
         def serialize(self, value: Any) -> bytes:
             return b"bytes"
 
-        deserialize = exhausted
+        def deserialize(self, data: bytes | None) -> Any:
+            return exhausted(data)
 
     builder = StreamsBuilder("exhausted")
     stream = builder.stream("in", value_serde=Unreadable() if stage == "deserialization" else Serdes.long())
