@@ -172,6 +172,38 @@ def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> 
         assert time.monotonic() < end
 
 
+def test_the_log_of_a_query_says_that_its_password_was_changed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """The broker restarts with another password: it refuses connections first, and then the client."""
+
+    def warned(reason: str) -> bool:
+        return any("rotated: broker cannot be reached" in each and reason in each for each in caplog.messages)
+
+    def await_line(reason: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not warned(reason):
+            assert time.monotonic() < end, caplog.messages
+            time.sleep(0.05)
+
+    with local_broker(users={"shop": "first"}) as own:
+        for kind, name in ((TOPIC, "rotated-"), (GROUP, "rotated"), (TRANSACTION, "rotated.sink")):
+            _allow(own, kind, name, "ALL", prefix=True)
+        above = Bench(bench.spark, own.bootstrap_servers, bench.folder)
+        sent = above.fill("rotated-in", 10, 2)
+        query = _granted(lambda: bench.deploy(counting("rotated"), bootstrap_servers=own.connection("shop")))
+        assert query.await_input(PATIENCE_S)
+        own.stop()
+        await_line("Connection refused")
+        own.users = {"shop": "second"}
+        own.start()
+        await_line("Invalid username or password")
+        assert "second" not in caplog.text
+        query.stop()
+        sent += above.fill("rotated-in", 10, 2, begin=10)
+        bench.run(counting("rotated"), bootstrap_servers=own.connection("shop"))
+        assert counts(sent) == final(above.read("rotated-out"))
+        assert 20 == len(above.read("rotated-out"))
+
+
 def test_commands_sign_in_with_the_properties_of_kafkas_tools(guarded: LocalBroker, tmp_path: Path) -> None:
     """Without them the broker closes the connection; the password is in no output."""
     ks.kafka.Admin(guarded.bootstrap_servers).create_topic("signed")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from tests.kafka.apps import PATIENCE_S, Bench, counting
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -59,3 +59,24 @@ def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench) -> None:
     before = written(bench.folder)
     time.sleep(4)
     assert before == written(bench.folder)
+
+
+def test_a_stop_that_cuts_a_batch_short_is_clean_and_the_batch_is_published_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stop waits two seconds for the publication of a batch, which takes longer with a backlog of many records."""
+    monkeypatch.setattr("kstreamnb.spark.query.control._PUBLISH_S", 0.0)
+    records = bench.fill("cut-in", 150_000, 2)
+    query = bench.deploy(counting("cut"), max_records=0)
+    end = time.monotonic() + PATIENCE_S
+    while not query.control.action.busy.locked():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    query.stop()
+    assert query.await_termination(PATIENCE_S)
+    assert ("stopped", None) == (query.status(lag=False).state, query.exception())
+    assert [] == [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    bench.run(counting("cut"), max_records=0)
+    output = bench.read("cut-out")
+    assert len(records) == len(output)
+    assert counts(records) == final(output)

@@ -219,13 +219,15 @@ def answer_of(
 ) -> ErrorResponse:
     """Ask a handler about an error; if it answers with a word, the record goes to the dead-letter topic, if any.
 
+    A lack of memory is not a failure of the record, so no handler is asked, as about Java's ``OutOfMemoryError``.
+
     Raises: ConfigError when a handler fails, from its error and at its line, or does not answer.
     """
-    answer: object = handler
+    answer: object = "fail" if isinstance(error, MemoryError) else handler
     java = f"Fatal user code error in {context.stage.replace('punctuation', 'processing')} error callback"
-    if not isinstance(handler, str):
+    if callable(answer):
         try:
-            answer = handler(context, error)
+            answer = answer(context, error)
         except Exception as own:
             fact = f'error handler "{name_of(handler)}" failed with {type(own).__name__}'
             fact += f", asked about {type(error).__name__}"

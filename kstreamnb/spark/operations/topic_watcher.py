@@ -49,13 +49,14 @@ class TopicWatcher:
         self._query, self._admin, self._ids, self._markers = query, admin, dict(ids), markers
         self._written, self._fail_on_loss = tuple(written), fail_on_loss
         self._missed: dict[str, int] = {}
+        self._away: type = type(None)  # kind of the last look's error
         self._compared_s = self._answered_s = 0.0
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
-        self._query.book.broker_reachable, self._compared_s = True, -_IDS_EVERY_S
+        self._query.book.broker_reachable, self._compared_s, self._away = True, -_IDS_EVERY_S, type(None)
         self._answered_s = time.monotonic()
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
@@ -69,15 +70,17 @@ class TopicWatcher:
                 return
 
     def _note(self, error: EngineError | None) -> None:
-        """Log once that the broker cannot be reached, and once that it is back; the metric has it, too."""
+        """Log that the broker cannot be reached, again for another kind of reason, and that it is back.
+
+        A broker that restarts with other passwords refuses connections first, and then the client.
+        """
         log, book, now_s = self._query.control.action.log, self._query.book, time.monotonic()
-        before, book.broker_reachable = book.broker_reachable, error is None
-        if error is not None and before:
+        before, self._away, book.broker_reachable = self._away, type(error), error is None
+        if error is not None and before is not self._away:
             log.warn("broker cannot be reached", error=error.message, reason=error.detail)
-        elif error is None and not before:
+        elif before is not self._away:
             log.note("broker is back", away_s=round(now_s - self._answered_s))
-        if error is None:
-            self._answered_s = now_s
+        self._answered_s = now_s if error is None else self._answered_s
 
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application

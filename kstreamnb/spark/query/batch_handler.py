@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kstreamnb.core.time import format_duration
-from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
+from kstreamnb.errors import ApplicationStateError, BrokerError, KStreamError, SinkError
 from kstreamnb.hints import reason_of
 from kstreamnb.kafka.batch_offsets import Offsets, PartitionId, count_between
 from kstreamnb.kafka.output_batch import OutputBatch
@@ -18,7 +18,7 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.worker_progress import TaskPosition
-from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
+from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
 from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 from kstreamnb.spark.state.live_stores import LiveStores
@@ -223,10 +223,9 @@ class BatchAction:
 
     def _tell_of_clock(self, ahead_ms: int) -> None:
         """Warn once if the clock of punctuators is ahead of the machine's, which has gone back."""
-        ahead = ahead_ms > _AHEAD_MS
-        if ahead and not self._clock_ahead:
+        before, self._clock_ahead = self._clock_ahead, ahead_ms > _AHEAD_MS
+        if self._clock_ahead and not before:
             self.log.warn("wall clock went back", by_ms=ahead_ms, effect="punctuators tick at half speed")
-        self._clock_ahead = ahead
 
     def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
         fact = f'the sink of "{self.log.application}" failed with {reason_of(cause)}'
@@ -236,9 +235,13 @@ class BatchAction:
         return error
 
     def failed(self, error: KStreamError) -> None:
-        """Record the reason why the stream ends; no further batch is accepted."""
+        """Record the reason why the stream ends; no further batch is accepted.
+
+        A stop waits a short time for a batch, then closes the writer. That batch has not failed: it runs again.
+        """
         self._failure = error
-        self.note_failure(error, Actor.STREAM)
+        if self.lifecycle.state is not State.STOPPING or not isinstance(error, ApplicationStateError | BrokerError):
+            self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:
         """Record the error that ends the query; returns False if it has ended already, because the first failure

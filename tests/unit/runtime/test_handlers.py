@@ -9,6 +9,7 @@ import pytest
 
 from kstreamnb.core.processor import Processor, ProcessorContext, PunctuationType
 from kstreamnb.core.record import Record, TopicRecord
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
@@ -48,6 +49,38 @@ def test_by_default_a_failure_ends_the_task(value: Any, node: str) -> None:
     assert ("in", 0, 1, 7) == error.value.coordinates
     assert error.value.__cause__ is not None
     assert "text" not in "".join([str(error.value), *error.value.__notes__])
+
+
+@pytest.mark.parametrize("handler", ["continue", lambda context, error: "continue"])
+@pytest.mark.parametrize("stage", ["deserialization", "processing", "punctuation"])
+def test_a_lack_of_memory_skips_no_record(stage: str, handler: Any) -> None:
+    """The record could be processed with more memory, so the task ends; Kafka Streams asks no handler either."""
+
+    def exhausted(*_: object) -> Any:
+        raise MemoryError
+
+    class Punctual(Processor[Any, Any, Any, Any]):
+        def init(self, context: ProcessorContext[Any, Any]) -> None:
+            context.schedule("1ms", PunctuationType.STREAM_TIME, exhausted)
+
+        def process(self, record: Record[Any, Any]) -> None:
+            """Advance the stream time."""
+
+    class Unreadable(Serde):
+        def serialize(self, value: Any) -> bytes:
+            return b"bytes"
+
+        def deserialize(self, data: bytes | None) -> Any:
+            return exhausted(data)
+
+    builder = StreamsBuilder("exhausted")
+    stream = builder.stream("in", value_serde=Unreadable() if stage == "deserialization" else Serdes.long())
+    (stream.process(Punctual) if stage == "punctuation" else stream.map_values(exhausted)).to("out")
+    driver = TopologyTestDriver(builder.build(), {"deserialization_handler": handler, "processing_handler": handler})
+    topic = driver.create_input_topic("in", value_serde=Serdes.long())
+    with pytest.raises(ProcessingError) as error:
+        topic.pipe_value_list([1, 2], start=1, advance="1ms")
+    assert isinstance(error.value.__cause__, MemoryError)
 
 
 def test_the_error_shows_the_line_of_the_failing_function() -> None:

@@ -213,6 +213,43 @@ def test_after_a_failure_beside_the_stream_nothing_is_published(tmp_path: Path) 
     assert (sink.error, -1, []) == (action.lifecycle.error, action.last.number, log)
 
 
+class Cut(Slow):
+    """Publishes until it is closed, and then fails."""
+
+    def close(self) -> None:
+        """End the publication."""
+        self.may.release()
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (ks.errors.ApplicationStateError, "stopped"),
+        (ks.errors.BrokerError, "stopped"),
+        (ks.errors.FencedError, "failed"),
+        (ks.errors.SinkError, "failed"),
+    ],
+)
+def test_a_stop_that_does_not_wait_for_a_batch_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ks.errors.EngineError], state: str
+) -> None:
+    """The batch runs again at the next start; other errors of the batch are those of the query."""
+    monkeypatch.setattr("kstreamnb.spark.query.control._PUBLISH_S", 0.05)
+    sink = Cut([])
+    sink.error = kind("the batch was not published")
+    query = query_without_spark(tmp_path, sink)
+    launch(query, None)
+    action = query.control.action
+    action.pipeline = Pipeline(Commits(sink.log), action.busy, action.publish_now, sink.stopped.set)
+    action.publish(_batch(0))
+    query.stop()
+    assert sink.stopped.wait(10)
+    assert (state, -1, []) == (query.status(lag=False).state, action.last.number, sink.log)
+    assert (sink.error if state == "failed" else None) is query.exception()
+    with pytest.raises(kind, match="was not published"):
+        action.publish(_batch(1))
+
+
 def test_no_batch_is_accepted_after_the_end_of_its_stream(tmp_path: Path) -> None:
     """Spark may still wait to hand one over when the stream is stopped."""
     log: list[str] = []
