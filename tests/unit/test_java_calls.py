@@ -249,7 +249,7 @@ def test_a_serde_of_a_schema_registry_in_the_settings_is_answered_with_the_regis
     """Java's applications name it as the default serde."""
     with pytest.raises(ConfigError, match="no built-in serde") as caught:
         ks.Config.of({"default.value.serde": "io.confluent.kafka.streams.serdes.avro.GenericAvroSerde"})
-    assert "ks.kafka.SchemaRegistry(\"http://…\").avro(\"orders\")" in (caught.value.hint or "")
+    assert 'ks.kafka.SchemaRegistry("http://…").avro("orders")' in (caught.value.hint or "")
 
 
 def test_sum_does_not_reduce() -> None:
