@@ -145,7 +145,7 @@ class CachedStore(Store[RawKey, Row]):
             new_value, old_value = decode(self._wire_value(entry.row)), decode(self._wire_value(old))
             timestamp = entry.row[1] if self.timestamped and entry.row is not None else entry.timestamp
             headers = entry.headers if self.timestamped or not self.keeps_headers else headers_of(entry.row)
-            listener(self.user_key(raw_key), new_value, old_value, timestamp, headers)
+            listener(self._user_key(raw_key), new_value, old_value, timestamp, headers)
         finally:
             context.set_record(*before)
             context.resume(position)
@@ -261,7 +261,7 @@ class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
             ((each, self._stored_row(each[1])) for each in stored[::-1]),
             reverse=True,
         )
-        return Rows([(self.user_key(raw_key), self._shown(row)) for (_, raw_key), row in rows])
+        return Rows([(self._user_key(raw_key), self._shown(row)) for (_, raw_key), row in rows])
 
     def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes

@@ -98,7 +98,7 @@ class KeyValueRows(Store[Hashable, Any]):
     def _scan(self, least: bytes, end: bytes | None, *, reverse: bool = False) -> Rows:
         if type(self.raw) is DiskRows and type(self) is KeyValueRows:  # a list of its keys might not fit into memory
             rows = self.raw.items_between(least, end, reverse=reverse)
-            return Rows((self.user_key(raw_key), self._shown(row)) for raw_key, row in rows)
+            return Rows((self._user_key(raw_key), self._shown(row)) for raw_key, row in rows)
         raw_keys = self._between(least, end)
         return self._rows(raw_keys[::-1] if reverse else raw_keys)
 

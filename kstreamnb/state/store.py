@@ -273,15 +273,19 @@ class Store(Generic[RawKey, Row]):
     def _rows(self, raw_keys: list[RawKey]) -> Rows:
         """Return the rows of a range."""
         rows = [self._row(raw_key) for raw_key in raw_keys]
-        return Rows(zip(map(self.user_key, raw_keys), map(self._shown, rows), strict=True))
+        return Rows(zip(map(self._user_key, raw_keys), map(self._shown, rows), strict=True))
 
     def _row(self, raw_key: RawKey) -> Row | None:
         """Return the row of a key without counting as a use of it."""
         return self.raw.get(raw_key)
 
-    def user_key(self, raw_key: RawKey) -> object:
-        """Return the user's key of a row."""
+    def _user_key(self, raw_key: RawKey) -> object:
         return self.keys.decode(raw_key)
+
+    @property
+    def user_key(self) -> Callable[[RawKey], object]:
+        """The function that returns the user's key of a row."""
+        return self._user_key
 
     def snapshot(self) -> dict[Hashable, Any]:
         """Copy all rows; they are immutable, so the copy never changes."""

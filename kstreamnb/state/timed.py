@@ -203,7 +203,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if time >= retention.accepted_from:
             super().write(raw_key, row)
         else:
-            window = self.user_key(raw_key)
+            window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
             times = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
             details = {**times, "retention_ms": retention.retention_ms, "store": self.name}

@@ -173,7 +173,7 @@ class WindowRows(TimedRows[int]):
         start, number = int.from_bytes(data[-12:-4], signed=True), int.from_bytes(data[-4:])
         return super()._key_from(data[:-12]), start << self._bits | number
 
-    def user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+    def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
         """Return the window of a row."""
         key, position = raw_key
         start = position >> self._bits
@@ -328,7 +328,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         key, start, end = session
         return self.keys.encode(key), (end, start)
 
-    def user_key(self, raw_key: SessionKey) -> Windowed[object]:
+    def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
         """Return the session of a row."""
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
