@@ -193,16 +193,16 @@ class BlockOperator(Operator):
     """An operator whose block is all that it does; without a generated function it runs as a closure."""
 
     @abstractmethod
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
-        """Return the lines that do the operator's work in one task."""
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
+        """Return the lines that do the operator's work in one task; ``get_forward`` has the function that forwards."""
 
     def fuse(self, context: BindContext) -> Block:
         """Return the block for a generated function."""
-        return self.bind_block(context, context.forward_to(None))
+        return self.bind_block(context, lambda: context.forward_to(None))
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        return bound(self.bind_block(context, forward), forward)
+        return bound(self.bind_block(context, lambda: forward), forward)
 
 
 class Stateless(BlockOperator):
@@ -217,12 +217,8 @@ class Stateless(BlockOperator):
     def block(self) -> Block:
         """Return the lines that do the operator's work."""
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return the block."""
-        return self.block()
-
-    def fuse(self, context: BindContext) -> Block:
-        """Return the block, without a function that forwards."""
         return self.block()
 
 

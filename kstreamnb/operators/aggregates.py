@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import encoder
-from kstreamnb.core.operator import BindContext, Forward, Operator, Process
+from kstreamnb.core.operator import BindContext, BlockOperator, Forward
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
-from kstreamnb.operators.store_protocols import KeyValueStore, RowStore, SessionStore, WindowStore
-from kstreamnb.operators.tables import NO_ROW, bind_get, bind_update, is_versioned
+from kstreamnb.operators.store_protocols import RowStore, SessionStore, WindowStore
+from kstreamnb.operators.tables import bind_get, bind_update, is_simple
 
 
 class Fold(NamedTuple):
@@ -43,22 +43,8 @@ class Fold(NamedTuple):
 def _written(context: BindContext, store: RowStore, fold: Fold) -> Fold:
     """Return a fold that writes its result before the put, so that a sink below need not write it again."""
     serde = context.value_serde(store.spec.value_serde)
-    return fold if fold.counts or len(serde.plain) == 1 or context.keeps_copies else fold._replace(wire=serde)
-
-
-def is_simple(store: RowStore) -> bool:
-    """Return whether a fold on this store is just a lookup and a put."""
-    return not store.spec.cached and not is_versioned(store)
-
-
-def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> Block:
-    """Return lines that fold a record into its key's row."""
-    lines = """\
-if key is None or value is None:
- {drop}("null key" if key is None else "null value", key, value, timestamp)
- {skip}"""
-    names: dict[str, object] = {"drop": context.drop, "get": store.get, "put": store.put}
-    return _block([lines, _fold(fold, store, "key")], names, store, fold)
+    leaves = fold.counts or len(serde.plain) == 1 or context.keeps_copies or not is_simple(store)
+    return fold if leaves else fold._replace(wire=serde)
 
 
 def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late) -> Block:
@@ -118,6 +104,8 @@ def _fold(fold: Fold, store: RowStore, key: str, *position: str) -> str:
     at = "at" if position else key
     get = f"row = {{get}}({', '.join((key, *position))})"
     put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *position))})"
+    if not is_simple(store):
+        put = "{update}(key, value, old, timestamp, headers)"
     if fold.wire is not None:
         put = "wire = value if type(value) in {plain} else {encode}(value)\n" + put.replace("(value,", "(wire,")
     latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
@@ -158,14 +146,12 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
         objects = {"plain": fold.wire.plain, "encode": encoder(fold.wire), **objects}
     text = "\n".join(lines)
     used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    old = "old" if fold.send_old else "None"
-    return Block(
-        text, {"value", "timestamp"}, used, old=old, counts=fold.counts, only_reads=fold.counts, wire=fold.wire
-    )
+    block = Block(text, {"value", "timestamp"}, used, counts=fold.counts, only_reads=fold.counts, wire=fold.wire)
+    return replace(block, old="old" if fold.send_old else "None") if is_simple(store) else replace(block, ends=True)
 
 
 @dataclass(frozen=True)
-class StreamAggregate(Operator):
+class StreamAggregate(BlockOperator):
     """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
 
     ``initializer()`` starts an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
@@ -187,30 +173,18 @@ class StreamAggregate(Operator):
         """Folds records into its rows."""
         return OperatorTraits("fold", self.store, sends_old=True)
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        get, drop = bind_get(context.store(self.store)), context.drop
-        update = bind_update(context, self.store, forward, send_old=self.send_old)
-        initializer, aggregator = folding(self.initializer, self.aggregator)
-
-        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            old, row_time = get(key) or NO_ROW
-            if old is None:
-                old = initializer()
-            elif row_time > timestamp:
-                timestamp = row_time
-            update(key, aggregator(key, value, old), old, timestamp, headers)
-
-        return process
-
-    def fuse(self, context: BindContext) -> Block | None:
-        """Return the same as lines of a fused chain, on a simple store."""
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
+        """Return lines that put the row and leave the parts of its change, or that leave both to a store's update."""
         store = context.store(self.store)
-        fold = Fold(self.initializer, self.aggregator, self.send_old)
-        return fold_by_key(context, store, _written(context, store, fold)) if is_simple(store) else None
+        fold = _written(context, store, Fold(self.initializer, self.aggregator, self.send_old))
+        lines = """\
+if key is None or value is None:
+ {drop}("null key" if key is None else "null value", key, value, timestamp)
+ {skip}"""
+        names = {"drop": context.drop, "get": bind_get(store), "put": store.put}
+        if not is_simple(store):
+            names["update"] = bind_update(context, self.store, get_forward(), send_old=self.send_old)
+        return _block([lines, _fold(fold, store, "key")], names, store, fold)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class SubscriptionSend(BlockOperator):
 
     traits = NO_TRAITS
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that make a change's last subscription, after one that forgets an old foreign key."""
         serde, extract = context.value_serde(self.value_serde), "{extract}(key, " if self.with_key else "{extract}("
         lines = (
@@ -140,17 +140,20 @@ key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}})
             same = type(wire) is CopiedValue and wire == value
             return RowHash(wire, value_bytes) if same else value_hash(value_bytes(value) or b"")
 
-        objects: dict[str, object] = {"extract": self.foreign_key, "drop": context.drop, "forward": forward, **_OBJECTS}
-        objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "digest_of": digest_of, "kind": Subscription}
-        objects |= {"partition": context.partition, "write": context.key_serde(self.foreign_key_serde).serialize}
-        return _block_of_change(lines, objects, writes={"key", "value"})
+        objects = {"extract": self.foreign_key, "digest_of": digest_of, "partition": context.partition}
+        objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "kind": Subscription}
+        objects["write"] = context.key_serde(self.foreign_key_serde).serialize
+        return _block_of_change(context, get_forward(), lines, objects, writes={"key", "value"})
 
 
 _NOT_LATEST = 'if not is_latest:\n {drop}("out of order", key, new, timestamp)\n {skip}\n'
 
 
-def _block_of_change(lines: str, objects: Mapping[str, object], **facts: Any) -> Block:
-    """Return a block of lines over the parts of a change."""
+def _block_of_change(
+    context: BindContext, forward: Forward, lines: str, objects: Mapping[str, object], **facts: Any
+) -> Block:
+    """Return a block of lines over the parts of a change, which may drop and forward."""
+    objects = {"drop": context.drop, "forward": forward, **_OBJECTS, **objects}
     parts = "new, old, is_latest = value, {old}, True\n" + lines
     return Block("new, old, is_latest = value\n" + lines, of_parts=parts, objects=objects, **facts)
 
@@ -175,7 +178,7 @@ class SubscriptionReceive(BlockOperator):
         """Keeps subscriptions."""
         return OperatorTraits("replace", self.store)
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that put the subscription."""
         foreign, primary = context.key_serde(self.foreign_key_serde), context.key_serde(self.primary_key_serde)
         lines = f"""\
@@ -217,7 +220,7 @@ class SubscriptionJoin(BlockOperator):
         """Joins a subscription with the row of its foreign key."""
         return OperatorTraits("match", join=JoinTraits("answer", self.view.stores[-1]), reads_global=True)
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that make the answer."""
         lines = """\
 foreign, instruction = key[0], value[1]
@@ -259,7 +262,7 @@ class ForeignTableJoin(BlockOperator):
         """Joins a row with the subscriptions to its key."""
         return OperatorTraits("match", join=JoinTraits("notify", self.store))
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that forward the answers, which share one copy of the row if the store has it."""
         lines = f"""\
 if key is None:
@@ -269,10 +272,10 @@ if key is None:
 if type(row[0]) is CopiedValue and row[0] == new: new = row[0]
 for _, (message, _) in {{scan}}({_prefix_of("key")}):
  {{forward}}(message[2], {{make}}({{kind}}, (message[0], new, message[3])), timestamp, headers)"""
-        rows, foreign = context.kept_rows(self.rows, context.value_serde(self.value_serde)), self.foreign_key_serde
+        rows = context.kept_rows(self.rows, context.value_serde(self.value_serde))
         objects = {"find": rows.get, "no_row": NO_ROW, "scan": context.store(self.store).prefix_scan, "kind": Response}
-        objects |= {"drop": context.drop, "forward": forward, **_OBJECTS, **_prefixes(context.key_serde(foreign))}
-        return _block_of_change(lines, objects, ends=True)
+        objects |= _prefixes(context.key_serde(self.foreign_key_serde))
+        return _block_of_change(context, get_forward(), lines, objects, ends=True)
 
 
 _NO_HASH = 0x80

@@ -42,7 +42,7 @@ class SubscriptionResolve(BlockOperator):
 
     traits = OperatorTraits("match", reads_global=True)
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that make the joined value."""
         drop, serde, view = context.drop, context.value_serde(self.value_serde), self.view
         rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)

@@ -26,16 +26,6 @@ class RowStore(Protocol):
         """Return the rows and the state variable with the change listener, if an operator may replace rows directly."""
 
 
-class KeyValueStore(RowStore, Protocol):
-    """Rows by key."""
-
-    def get(self, key: object) -> TimestampedRow | None:
-        """Return the row of a key."""
-
-    def put(self, key: object, row: TimestampedRow | None) -> None:
-        """Put a row; None deletes it."""
-
-
 class WindowStore(RowStore, Protocol):
     """Rows by key and window start; times in ms, both ends of a range inclusive."""
 

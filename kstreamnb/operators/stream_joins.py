@@ -57,14 +57,14 @@ class JoinWindow(BlockOperator):
         """Keeps one side's records."""
         return OperatorTraits("replace", self.store)
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that put what the value is after the join, which returns it if a joiner may have changed it."""
         lines = """\
 row = {copied}
 value = {join}(key, row, timestamp, headers)
 if key is not None: {put}(key, row if value is None else value, timestamp)"""
         put = context.store(self.store).put
-        return Block(lines, objects={"join": forward, "put": put}, only_reads=True, ends=True)
+        return Block(lines, objects={"join": get_forward(), "put": put}, only_reads=True, ends=True)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,11 @@ def is_versioned(store: RowStore) -> bool:
     return store.spec.kind == "versioned"
 
 
+def is_simple(store: RowStore) -> bool:
+    """Return whether a change of this store is just a lookup and a put."""
+    return not store.spec.cached and not is_versioned(store)
+
+
 def bind_get(store: Any) -> GetRow:
     """Return a function that reads the latest row by key, or by windowed key; the time of a session is its end."""
     if store.spec.kind == "session":
@@ -183,7 +188,7 @@ class TableSource(KeepsRows, BlockOperator):
     store: str | None = None
     send_old: bool = False
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that put the row and leave the parts of its change, or that leave both to a store's update."""
         store: Any = None if self.store is None else context.store(self.store)
         lines, old = 'if key is None:\n {drop}("null key", key, value, timestamp)\n {skip}\n', "None"
@@ -191,8 +196,8 @@ class TableSource(KeepsRows, BlockOperator):
         if store is not None and self.send_old:
             lines, old = lines + "row = {get}(key)\nold = None if row is None else row[0]\n", "old"
             objects["get"] = bind_get(store)
-        if store is not None and (is_versioned(store) or store.spec.cached):
-            objects["update"] = bind_update(context, self.store, forward, send_old=self.send_old)
+        if store is not None and not is_simple(store):
+            objects["update"] = bind_update(context, self.store, get_forward(), send_old=self.send_old)
             return Block(lines + f"{{update}}(key, value, {old}, timestamp, headers)", objects=objects, ends=True)
         if store is not None:
             lines += "{put}(key, None if value is None else ({copied}, timestamp))\n"
@@ -233,13 +238,13 @@ class Suppress(BlockOperator):
         buffer = BufferTraits("change", self.store, self.wait_ms, window_end=self.window_end, bounded=bounded)
         return OperatorTraits("match", buffer=buffer)
 
-    def bind_block(self, context: BindContext, forward: Forward) -> Block:
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that buffer a change, directly in place of the one before it unless the buffer has a limit."""
         store, wait, at = context.store(self.store), self.wait_ms, "key[2]" if self.window_end else "timestamp"
         least, most, due = -store.values.small, store.values.small, "{seen}[0]" + f" - {wait}" * bool(wait)
         known = "{counted} or " * bool(most)  # of a count, every serde that keeps small numbers keeps all
         bounded = self.max_records is not None or self.max_bytes is not None
-        emit = self._bind_emit(context, store, forward)
+        emit = self._bind_emit(context, store, get_forward())
         lines = f"""\
 if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
 if not ({known}type(new) is type(old) is int and {least} < old < {most} and {least} < new < {most}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from typing import Any
 
 import kstreamnb as ks
@@ -49,7 +50,8 @@ def main() -> None:
     driver.pipe(records())
     driver.advance_wall_clock_time("1s")
     outputs = {name: driver.tasks.logs[name].rows for name in driver.tasks.logs}
-    everything = [built.describe(), outputs, trace, [task.snapshot() for task in driver.tasks.by_id.values()]]
+    states = [pickle.dumps(task.delta_of(task.state_keys())) for task in driver.tasks.by_id.values()]
+    everything = [built.describe(), outputs, trace, states]
     print(len(trace), hashlib.sha256(repr(everything).encode()).hexdigest())
 
 

@@ -90,13 +90,13 @@ def processor() -> Topology:
 def test_a_restored_task_joins_on(
     build: Callable[[], Topology], input_rows: list[tuple[str, str, str | None, int]], stop: int
 ) -> None:
-    """The output after a snapshot is the same for the original task and a restored one."""
+    """The output after a restart is the same for the original task and a restored one."""
     topology = build()
     with TopologyTestDriver(topology, TEXT) as one, TopologyTestDriver(topology, TEXT) as other:
         feed(one, input_rows[:stop])
         read(one)
         for name, task in one.tasks.by_id.items():
-            other.tasks.by_id[name].restore(task.snapshot())
+            other.tasks.by_id[name].apply_delta(task.delta_of(task.state_keys()))
         feed(one, input_rows[stop:])
         feed(other, input_rows[stop:])
         assert read(one) == read(other)

@@ -207,17 +207,17 @@ def test_any_moment_is_what_a_fresh_run_of_so_many_records_gives(shape: str, rec
 @given(records=rows)
 @settings(max_examples=8, deadline=None)
 def test_tasks_that_are_restored_at_any_record_go_on_as_if_nothing_had_happened(shape: str, records: list[Any]) -> None:
-    """Snapshots of all tasks after each record, restored into new tasks, produce the rest of the output."""
+    """The state of all tasks after each record, given to new tasks, produce the rest of the output."""
     whole = run(shape, records)
     inputs, expected = taken_from_outside(whole), contents(whole.output("out"))
     with ks.TopologyTestDriver(whole.topology, partitions=2) as first:
         for count, record in enumerate(inputs, 1):
             first.create_input_topic(record.topic).pipe_input(record)
-            snapshots = {name: task.snapshot() for name, task in tasks_of(first).items()}
+            states = {name: task.delta_of(task.state_keys()) for name, task in tasks_of(first).items()}
             before = first.create_output_topic("out").queue_size()
             with ks.TopologyTestDriver(whole.topology, partitions=2) as second:
                 for name, task in tasks_of(second).items():
-                    task.restore(snapshots[name])
+                    task.apply_delta(states[name])
                 for later in inputs[count:]:
                     second.create_input_topic(later.topic).pipe_input(later)
                 assert expected[before:] == contents(second.create_output_topic("out").read_records())

@@ -11,9 +11,10 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dis import opmap
 from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.codec import decode, to_bytes
+from kstreamnb.core.operator import Process
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Headers, Record
 from kstreamnb.core.serde import FITTING, SCALARS
@@ -38,11 +39,6 @@ class HandledFailure(Exception):
     def __init__(self, node: str, error: BaseException) -> None:
         super().__init__(node, error)
         self.node, self.error = node, error
-
-
-def original(error: BaseException) -> BaseException:
-    """Return the cause to raise an error from: the user's own error, not the wrapper of a handler's decision."""
-    return error.error if isinstance(error, HandledFailure) else error
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -125,11 +121,19 @@ def _with_nodes(source: str, nodes: tuple[str, ...]) -> str:
 def processing_error(
     context: TaskContext, locations: ErrorLocations, error: BaseException, java: str | None = None
 ) -> ProcessingError:
-    """Make the error about a node that failed on a record or while a cache was flushed."""
-    node = error.node if isinstance(error, HandledFailure) else locations.find(error.__traceback__)
-    record = context.record_context
+    """Make the error about a node that failed on a record, in a punctuator, or while a cache was flushed.
+
+    Its cause is the user's own error, not the wrapper of a handler's decision.
+    """
+    node, cause, record = locations.find(error.__traceback__), error, context.record_context
+    if isinstance(error, HandledFailure):
+        node, cause = error.node, error.error
     (offset, timestamp, *_), topic, partition = record.record(), record.topic, record.partition
     node, task_id = node or record.source, context.plan.task_id
+    if topic is None and record.source:  # a punctuator of that node
+        java = f"stream-thread [main] task [{task_id}] Exception caught while punctuating processor '{record.source}'"
+        where = f"punctuator, stream time {context.stream_time[0]} ms, task {task_id}"
+        return _error(context, node, cause, where, java)
     above, sink = node, context.plan.topology.nodes.get(node)
     if isinstance(sink, Sink):  # in Kafka Streams, the node above has failed
         above = locations.find(error.__traceback__, sink.parents) or sink.parents[0]
@@ -137,7 +141,7 @@ def processing_error(
     where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
     if isinstance(error, SerdeError) and isinstance(context.plan.topology.nodes.get(node), Source):
         java = java or CANNOT_READ
-    failure = _error(context, node, original(error), where, java or f"Exception caught in process. {position}")
+    failure = _error(context, node, cause, where, java or f"Exception caught in process. {position}")
     failure.coordinates = (str(topic), partition, offset, timestamp)
     failure.record = _key_and_value(context)
     return failure
@@ -154,15 +158,6 @@ def _key_and_value(context: TaskContext) -> tuple[object, object] | None:
     except Exception:  # the serde may belong to the user and raise anything; the failure itself is reported
         key, value = wire
     return key, value
-
-
-def punctuation_error(context: TaskContext, lines: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
-    """Make the error about a punctuator of ``node`` that failed, perhaps in a node that it forwarded to."""
-    task_id = context.plan.task_id
-    java = f"stream-thread [main] task [{task_id}] Exception caught while punctuating processor '{node}'"
-    node = error.node if isinstance(error, HandledFailure) else lines.find(error.__traceback__) or node
-    where = f"punctuator, stream time {context.stream_time[0]} ms, task {task_id}"
-    return _error(context, node, original(error), where, java)
 
 
 def init_error(context: TaskContext, node: str, error: BaseException) -> ProcessingError:
@@ -183,7 +178,9 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     hint = _sink_hint(context, node, error) or getattr(error, "hint", None) or _hint(context, node, error, line)
     fact, detail = f'node "{node}" failed{fact}', "; ".join(filter(None, (where, why, above)))
-    return ProcessingError(fact, node=node, detail=detail, hint=hint, origin=line or declared, java=java)
+    failure = ProcessingError(fact, node=node, detail=detail, hint=hint, origin=line or declared, java=java)
+    failure.__cause__ = error
+    return failure
 
 
 def _sink_hint(context: TaskContext, node: str, error: BaseException) -> str | None:
@@ -231,23 +228,22 @@ def _user_line(error: BaseException) -> SourceLocation | None:
 
 _SINKS = os.path.join(PACKAGE, "runtime", "codegen", "sinks.py")
 _BUILT_IN = (JsonSerde, *map(type, SCALARS))
-Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
-"""``guard(node, error, *record)``: returns if the task continues without the record, raises otherwise."""
+Guard: TypeAlias = Callable[[str, Process], Process]
+"""``guard(node, process)``: the same function, but a record on which it fails may be dropped."""
 
 
 def guard_of(context: TaskContext) -> Guard | None:
-    """Return the function that decides about failures in nodes; None if every failure ends the task."""
+    """Return the function that puts error handlers around nodes; None if every failure ends the task."""
     config = context.plan.config
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
         return None
     nodes = context.plan.topology.nodes
 
-    def guard(node: str, error: BaseException, key: object, value: object, timestamp: int, headers: Headers) -> None:
+    def decide(node: str, error: Exception, record: Record[Any, Any]) -> None:
         writes = isinstance(nodes[node], Sink)
         if writes and not isinstance(error, SerdeError | RecordRefusedError):
             raise error  # the choice of a topic or partition: as in Kafka Streams, the node above has failed
         handler = config.production_handler if writes else config.processing_handler
-        record = Record._make((key, value, timestamp, headers))  # unchecked: a failure must not hide another
         failure = _error_context(context, node, "production" if writes else "processing", record)
         try:
             answer = answer_of(handler, failure, error, config.dead_letter_topic)
@@ -259,7 +255,18 @@ def guard_of(context: TaskContext) -> Guard | None:
                 raise error  # next, the processing handler decides about the node above, as in Kafka Streams
             raise HandledFailure(node, error) from error
         reason = "production error" if writes else "processing error"
-        context.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
+        context.drop(node, reason, record.key, record.value, record.timestamp, {"error": type(error).__name__})
+
+    def guard(node: str, process: Process) -> Process:
+        def guarded(key: object, value: object, timestamp: int, headers: Headers) -> None:
+            try:
+                process(key, value, timestamp, headers)
+            except HandledFailure:
+                raise
+            except Exception as error:  # unchecked: a failure must not hide another
+                decide(node, error, Record._make((key, value, timestamp, headers)))
+
+        return guarded
 
     return guard
 

@@ -16,7 +16,7 @@ from kstreamnb.core.block import Block
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error, is_interruption
+from kstreamnb.runtime.codegen.error_location import ErrorLocations, guard_of, init_error, is_interruption
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
@@ -29,16 +29,24 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
 
 class TaskCompiler:
-    """Binds the nodes of one task to functions."""
+    """Binds the nodes of one task to functions.
+
+    ``first`` holds the offset of the first record of a loop's batch.
+    """
 
     def __init__(
-        self, context: TaskContext, locations: ErrorLocations, nodes: tuple[str, ...], guard: Guard | None
+        self,
+        context: TaskContext,
+        locations: ErrorLocations,
+        nodes: tuple[str, ...],
+        punctuate: Callable[[int], object],
     ) -> None:
         topology = context.plan.topology
-        self._context, self._locations, self._guard = context, locations, guard
+        self._context, self._locations, self._punctuate = context, locations, punctuate
+        self.guard, self.first = guard_of(context), [0]
         self._nodes = {name: topology.nodes[name] for name in nodes}
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
-        self._fuses = guard is None
+        self._fuses = self.guard is None
         self._process, self._block = cache(self._bind), cache(self._find_block)
         for name in reversed(nodes):
             node = self._nodes[name]
@@ -68,14 +76,7 @@ class TaskCompiler:
         return self._continue(builder, source).compile(self._locations)
 
     def loop(
-        self,
-        queue: RecordQueue,
-        shape: str,
-        punctuate: Callable[[int], object],
-        marks: list[int] | None,
-        end_lines: EndLines | None,
-        first: list[int],
-        feeding: Feeding,
+        self, queue: RecordQueue, shape: str, marks: list[int] | None, end_lines: EndLines | None, feeding: Feeding
     ) -> FunctionBuilder:
         """Return the loop that takes records of a shape from a queue through all nodes below its source."""
         context, source = self._context, queue.source
@@ -84,8 +85,8 @@ class TaskCompiler:
         serdes, recorder = self._serdes(source), context.recorder
         holds = any(isinstance(node, ProcessorNode) and node.traits.buffer for node in self._nodes.values())
         shared = feeding == "shared"
-        counts = first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
-        builder = record_loop(source, shape, serdes, *clocks, punctuate, end_lines, counts, feeding)
+        counts = self.first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
+        builder = record_loop(source, shape, serdes, *clocks, self._punctuate, end_lines, counts, feeding)
         if shared:
             builder.facts.counted = context.plan.count(queue.topic)
         if holds:
@@ -205,7 +206,7 @@ class TaskCompiler:
 
     def _wrap(self, name: str, process: Process) -> Process:
         """Wrap a function with the error handler, if one may continue, and with the recording of a sink."""
-        recorder, guard, out = self._context.recorder, self._guard, self._context.out
+        recorder, guard, out = self._context.recorder, self.guard, self._context.out
         if recorder is not None and isinstance(self._nodes[name], Sink):
             write, task, note = process, self._context.plan.task_id, recorder.add
 
@@ -215,19 +216,7 @@ class TaskCompiler:
                 for row in out[before:]:
                     note("produced", task, "", *row)
 
-        if guard is None:
-            return process
-        run, decide = process, guard
-
-        def guarded(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            try:
-                run(key, value, timestamp, headers)
-            except HandledFailure:
-                raise
-            except Exception as error:
-                decide(name, error, key, value, timestamp, headers)
-
-        return guarded
+        return process if guard is None else guard(name, process)
 
     def _notes_record(self, store: str) -> bool:
         """Return whether a store needs the timestamp and headers of the record that changes it."""

@@ -75,7 +75,6 @@ class TaskContext:
         self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
         self.state_vars: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
-        self.initial: dict[tuple[str, str], Any] = {}
         self.stream_time = self.state_var("", "stream_time_ms", -1)
         self.record_context = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
@@ -95,12 +94,7 @@ class TaskContext:
 
     def state_var(self, node: str, name: str, initial: object) -> list[Any]:
         """Return a state variable of a node, with the content restored for it, if any."""
-        key = (node, name)
-        state_var = self.state_vars.get(key)
-        if state_var is None:
-            self.initial[key] = initial
-            state_var = self.state_vars[key] = [self.restored.pop(key, initial)]
-        return state_var
+        return self.state_vars.setdefault((node, name), [self.restored.pop((node, name), initial)])
 
     def drop(
         self, node: str, reason: str, key: object, value: object, timestamp: int, details: dict[str, Any] | None = None

@@ -15,15 +15,7 @@ from kstreamnb.core.extractors import negative_timestamp
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.codegen.error_location import (
-    ErrorLocations,
-    HandledFailure,
-    guard_of,
-    is_interruption,
-    original,
-    processing_error,
-    punctuation_error,
-)
+from kstreamnb.runtime.codegen.error_location import ErrorLocations, is_interruption, processing_error
 from kstreamnb.runtime.codegen.event_lines import end_lines
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Feeding, Loop, NegativeTimestamp
@@ -46,18 +38,16 @@ class Executor:
         self._commits = commit_every_record
         self._flushing = [store for store in context.stores.values() if type(store).flush is not Store.flush]
         self.marks = list[int]()
-        self._first = [0]
 
     def bind(self) -> None:
         """Bind all nodes, for the first time or again; stores and state variables stay."""
-        context = self.context
+        context, nodes = self.context, self.nodes
         for schedules in (context.stream_schedules, context.wall_schedules):
             schedules.forget()
         self.locations = ErrorLocations()
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self.loops: dict[Hashable, Loop | None] = {}
-        self._guard, recorder = guard_of(context), context.recorder
-        self.compiler = TaskCompiler(context, self.locations, self.nodes, self._guard)
+        self.compiler, recorder = TaskCompiler(context, self.locations, nodes, self.punctuate_until), context.recorder
         self._watch = None if recorder is None else recorder.watch(context.plan.task_id, context.state_vars)
 
     def position(self, frame: FrameType | None) -> tuple[str, str]:
@@ -77,7 +67,7 @@ class Executor:
 
     def is_fast(self) -> bool:
         """Return whether records can be processed in bulk: nothing is observed, caught or committed between them."""
-        return self._guard is None and not self._has_to_flush()
+        return self.compiler.guard is None and not self._has_to_flush()
 
     def process_in_bulk(self, queue: RecordQueue, records: list[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a plain queue, in one loop if possible; return their number.
@@ -143,7 +133,7 @@ class Executor:
         ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
         context, queue, loop = self.context, self.queue_of(*partition), None
-        self._first[0] = first
+        self.compiler.first[0] = first
 
         def send(record: Any) -> None:
             offset = batch.position_of(batch.index())[3]
@@ -230,7 +220,7 @@ class Executor:
 
     def _run_loop(self, loop: Loop, batch: Batch, first: int | None) -> None:
         context = self.context
-        self._first[0] = first or 0
+        self.compiler.first[0] = first or 0
         context.record_context.set_batch(batch)
         try:
             with collector_paused():
@@ -248,7 +238,7 @@ class Executor:
         loop = self.loops.get(key)
         if loop is None:
             marks, lines = self.marks if marked else None, None if self.context.recorder is None else self._end_lines
-            builder = self.compiler.loop(queue, shape, self.punctuate_until, marks, lines, self._first, feeding)
+            builder = self.compiler.loop(queue, shape, marks, lines, feeding)
             loop = self.loops[key] = builder.compile(self.locations)
         return loop
 
@@ -272,7 +262,7 @@ class Executor:
         return self._punctuate(self.context.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
 
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
-        context, guard = self.context, self._guard
+        context, guard = self.context, self.compiler.guard
         record_context, stamp, resumed = context.record_context, context.stamp, context.resumed
         saved = record_context.save(), stamp[0], resumed[0]
         stamp[0] = resumed[0] = None
@@ -281,16 +271,12 @@ class Executor:
             record_context.set((-1, now_ms, None, None, ()), None, -1, schedule.node)
             self._note("punctuated", schedule.node, kind, now_ms)
             try:
-                schedule.punctuate(now_ms)
+                if guard is None:
+                    schedule.punctuate(now_ms)
+                else:
+                    guard(schedule.node, lambda *_: schedule.punctuate(now_ms))(None, None, now_ms, ())
             except BaseException as error:
-                if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
-                    raise
-                if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
-                    raise punctuation_error(context, self.locations, schedule.node, error) from original(error)
-                try:
-                    guard(schedule.node, error, None, None, now_ms, ())
-                except HandledFailure as failure:
-                    raise punctuation_error(context, self.locations, schedule.node, failure) from error
+                self._fail(error)
 
         try:
             return schedules.fire(now_ms, run)
@@ -312,7 +298,7 @@ class Executor:
             record_context = self.context.record_context
             position = str(record_context.topic), record_context.partition, *record_context.record()[:2]
             raise negative_timestamp(*position, node=record_context.source) from None
-        raise processing_error(self.context, self.locations, error, java) from original(error)
+        raise processing_error(self.context, self.locations, error, java)
 
 
 def _shape(batch: Batch) -> str:

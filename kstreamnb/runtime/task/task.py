@@ -9,7 +9,6 @@ depends on the changes, not on the size of the state. Deltas are values; each en
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from contextlib import ExitStack
 from operator import attrgetter, itemgetter
@@ -33,8 +32,6 @@ from kstreamnb.topology.partitions import changelog_topic
 
 StateKey: TypeAlias = tuple[str, Any, Any]
 """``("store", store name, raw key)`` or ``("state_var", node, name)``."""
-
-_VERSION = 1
 
 
 class StateDelta(NamedTuple):
@@ -74,24 +71,8 @@ class Checkpointed:
     _journals: dict[str, _Changes] | None
     _taken: dict[tuple[str, str], Any]
 
-    def snapshot(self) -> bytes:
-        """Return the whole state of the task."""
-        rows = {name: store.snapshot() for name, store in self.context.stores.items()}
-        state_vars = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
-        return pickle.dumps((_VERSION, rows, state_vars), protocol=5)
-
-    def restore(self, data: bytes) -> None:
-        """Replace the state by that of a snapshot."""
-        version, rows, state_vars = pickle.loads(data)
-        if version != _VERSION:
-            raise StateError(f"the state has format {version}, but this version reads format {_VERSION}")
-        for name, store in self.context.stores.items():
-            store.restore(rows.get(name, {}))
-        self._set_state_vars({**self.context.initial, **state_vars})
-        self._forget_changes()
-
     def take_delta(self) -> StateDelta:
-        """Return what changed since the last delta, snapshot or start; needs a task made with ``track=True``."""
+        """Return what changed since the last delta or start; needs a task made with ``track=True``."""
         if self._journals is None:
             raise StateError("the task does not track its changes", hint="make it with track=True")
         rows = {name: dict(journal) for name, journal in self._journals.items() if journal}
@@ -112,7 +93,7 @@ class Checkpointed:
         self._taken.update(state_vars)
 
     def state_keys(self) -> list[StateKey]:
-        """Return the keys of everything that a snapshot contains."""
+        """Return the keys of the whole state."""
         keys: list[StateKey] = [
             ("store", name, raw_key) for name, store in self.context.stores.items() for raw_key in store.raw
         ]

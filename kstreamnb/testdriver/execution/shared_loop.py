@@ -17,11 +17,9 @@ def shared_loop(tasks: Sequence[Executor], topic: str, *, marked: bool) -> tuple
     """
     key, first = (topic, TOPIC_RECORDS, marked, "shared"), tasks[0]
     if key not in first.loops:
-        marks, queues = first.marks if marked else None, enumerate(tasks)
-        builders = [
-            task.compiler.loop(task.queue_of(topic, n), TOPIC_RECORDS, task.punctuate_until, marks, None, [0], "shared")
-            for n, task in queues
-        ]
+        marks, queues = first.marks if marked else None, [task.queue_of(topic, n) for n, task in enumerate(tasks)]
+        pairs = zip(tasks, queues, strict=True)
+        builders = [task.compiler.loop(queue, TOPIC_RECORDS, marks, None, "shared") for task, queue in pairs]
         shares = _share(builders)
         first.loops[key] = builders[0].compile(*(task.locations for task in tasks)) if shares else None
     return first.loops[key], first.marks
