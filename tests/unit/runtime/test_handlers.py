@@ -523,6 +523,17 @@ def test_a_failing_punctuator_names_its_node_whatever_is_configured(config: dict
     assert isinstance(error.value.__cause__, ValueError)
 
 
+def test_the_cause_of_an_error_is_that_of_a_handler_which_fails_at_a_punctuator() -> None:
+    """As at records: the error of the handler, whose own cause is what it raised."""
+    builder = StreamsBuilder("ticking")
+    builder.stream("in").process(Failing, name="ticker")
+    driver = TopologyTestDriver(builder.build(), {"processing_handler": lambda context, error: {}["answer"]})
+    with pytest.raises(ProcessingError, match="failed with KeyError, asked about ValueError") as error:
+        driver.advance_wall_clock_time("10ms")
+    assert isinstance(error.value.__cause__, ConfigError)
+    assert isinstance(error.value.__cause__.__cause__, KeyError)
+
+
 def test_a_failure_below_a_punctuator_names_the_node_and_in_javas_words_the_punctuators() -> None:
     """The error is about the node that failed; Kafka Streams names the node whose punctuator ran."""
 
