@@ -370,6 +370,8 @@ def test_a_stream_is_not_a_list(code: str) -> None:
         ("order is not null", "write None"),
         ("System.out.println(order)", "write print(…)"),
         ("list(ks.replay(topology, []))", 'replay.output("topic")'),
+        ("pair.key", "write for key, value in …"),
+        ('record.headers["id"]', 'read dict(record.headers).get("name")'),
         ("import org.apache.kafka.streams.StreamsBuilder", "import kstreamnb as ks"),
         ("from kstreamnb.streams import StreamsBuilder", "import kstreamnb as ks"),
         ("new ks.TopologyTestDriver(topology, props)", "write ks.TopologyTestDriver(topology, config)"),
@@ -385,8 +387,9 @@ def test_a_habit_from_java_or_pandas_is_answered_with_what_to_write(code: str, h
     """Java's syntax and names, fields of a dict as attributes, and classes that only a builder makes."""
     builder = ks.StreamsBuilder("shop")
     builder.stream("orders").to("out")
+    names = {"ks": ks, "order": {"total": 5}, "pair": ("a", 1), "record": ks.Record("a", 1, 0)}
     with pytest.raises((TypeError, AttributeError, NameError, ImportError, SyntaxError)) as caught:
-        exec(code, {"ks": ks, "order": {"total": 5}, "topology": builder.build()})
+        exec(code, {**names, "topology": builder.build()})
     assert hint in str(for_python(caught.value, code, dir(ks)))
 
 
