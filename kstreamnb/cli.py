@@ -170,16 +170,14 @@ def replay(application: str, sample: str, partitions: int | None, config: Sequen
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
-    spread = records if partitions is None else records.with_partitions(partitions)
     counts = partitions or least_partitions(record.partition for record in records)
     with TopologyTestDriver(topology, config_options(config), partitions=counts, changelogs=False) as driver:
-        driver.pipe(spread)
+        driver.pipe(records if partitions is None else records.with_partitions(partitions))
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
         tables = [driver.create_output_topic(topic).read_records() for topic in written]
     for table in tables:
-        click.echo(format_records(table))
-        click.echo()
+        click.echo(f"{format_records(table)}\n")
     click.echo(f"{len(records):,} record{'s' * (len(records) != 1)} in, {sum(map(len, tables)):,} out")
 
 

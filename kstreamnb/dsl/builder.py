@@ -250,7 +250,8 @@ class StreamsBuilder(Suggesting):
         """
         check_store(store)
         check_topic_name(topic)
-        if isinstance(supplier, Consumed):
+        given: object = supplier
+        if isinstance(given, Consumed):  # Java's order
             hint = "write add_global_store(store, topic, supplier, consumed)"
             raise ConfigError("add_global_store takes the supplier before Consumed", hint=hint)
         check_supplier("add_global_store", supplier)

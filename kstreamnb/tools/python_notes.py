@@ -75,8 +75,7 @@ def _call_notes(trace: TracebackType | None) -> Iterator[str]:
     except TypeError:
         if isinstance(called, type) and hasattr(called, "of"):  # windows: it takes durations, the class milliseconds
             yield f"Hint: write {ast.unparse(call.func)}.of(…)"
-            yield from _example(f"{ast.unparse(call.func)}.of", inspect.getdoc(called.of) or "")
-            return
+            return (yield from _example(f"{ast.unparse(call.func)}.of", inspect.getdoc(called) or ""))
         owner = getattr(called, "__self__", None)
         about = called, owner if isinstance(owner, type) else type(owner)
         yield from _fitting(call, signature.parameters, "\n\n".join(inspect.getdoc(each) or "" for each in about))
