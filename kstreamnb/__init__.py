@@ -43,7 +43,8 @@ __version__ = "0.1.0"
 __getattr__, __dir__, _names = lazy_names(__name__, __file__, "spark")
 __all__ = ["__version__", *_names]
 
-sys.excepthook = explaining(sys.excepthook, __dir__)  # scripts get the hints about Java's calls that notebooks get
+# Scripts get the hints about calls that notebooks get.
+sys.excepthook = explaining(sys.excepthook, hooks.lazy("kstreamnb.tools.python_notes", "python_notes"))
 
 hooks.install(
     mimebundle=hooks.lazy("kstreamnb.display.mime", "mimebundle"),

@@ -157,10 +157,11 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
 @main.command()
 @click.argument("application")
 @click.argument("sample")
-@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of every topic.")
+@click.option("--partitions", type=click.IntRange(min=1), help="Of every topic.  [default: as in SAMPLE]")
 @click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
-def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
+def replay(application: str, sample: str, partitions: int | None, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
+    from kstreamnb.replays.replay_sample import least_partitions
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
     from kstreamnb.tools.applications import config_options
@@ -169,15 +170,14 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
-    spread = records.with_partitions(partitions) if partitions > 1 else records
-    with TopologyTestDriver(topology, config_options(config), partitions=partitions, changelogs=False) as driver:
-        driver.pipe(spread)
+    counts = partitions or least_partitions(record.partition for record in records)
+    with TopologyTestDriver(topology, config_options(config), partitions=counts, changelogs=False) as driver:
+        driver.pipe(records if partitions is None else records.with_partitions(partitions))
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
         tables = [driver.create_output_topic(topic).read_records() for topic in written]
     for table in tables:
-        click.echo(format_records(table))
-        click.echo()
+        click.echo(f"{format_records(table)}\n")
     click.echo(f"{len(records):,} record{'s' * (len(records) != 1)} in, {sum(map(len, tables)):,} out")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -34,6 +35,8 @@ _SYNTAX = {
 _ABOUT_CODE = TypeError | LookupError | AttributeError | NameError | ArithmeticError
 
 Raised = TypeVar("Raised", bound="KStreamError")
+
+Notes: TypeAlias = Callable[[BaseException, TracebackType | None], Iterable[str]]
 
 ExceptHook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
@@ -192,8 +195,9 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         return f"{called[1]} is an attribute: write it without ()" if called else None
     if isinstance(error, TypeError) and "with_() takes from" in message_of(error):
         return "pass the serdes by position and other options by name, such as name=…"
-    if isinstance(error, TypeError) and message_of(error).startswith("tuple indices") and ".where(" in line:
-        return "where gets each record: write lambda record: record.value[…]"
+    if isinstance(error, TypeError) and message_of(error).startswith("tuple indices"):
+        where = "where gets each record: write lambda record: record.value[…]" if ".where(" in line else None
+        return from_java("headers", ()) if "headers[" in line else where
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         field = re.sub("^get([A-Z])", lambda first: first[1].lower(), error.name or "")
@@ -201,8 +205,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
             return f'the value is a dict: write ["{field}"]'
         headers = kind is tuple and "header" in line
         ours = headers or issubclass(kind, Iterator) or kind.__module__.startswith("kstreamnb.")
-        of_kind = from_java(f"{kind.__name__}.{error.name}", ())
-        return (of_kind or from_java(error.name or "", dir(error.obj))) if ours else None
+        of_kind = from_java(f"{kind.__name__}.{error.name}", ()) if ours or kind is tuple else None
+        return of_kind or (from_java(error.name or "", dir(error.obj)) if ours else None)
     name = (isinstance(error, NameError) and error.name) or ""
     if name == "ks" or (name in known and (name[:1].isupper() or f"{name}(" in line)):
         imported = '"import kstreamnb as ks"'
@@ -218,29 +222,38 @@ def _for_syntax(line: str) -> str | None:
     return None
 
 
-def explaining(previous: ExceptHook, known: Callable[[], list[str]]) -> ExceptHook:
-    """Return a ``sys.excepthook`` that adds the hint of `for_python` to an error, and calls the previous hook.
-
-    Errors of modules that have imported nothing of the kit get no hint.
+def explaining(previous: ExceptHook, notes: Notes) -> ExceptHook:
+    """Return a ``sys.excepthook`` that adds notes to an error of Python's own, and calls the previous hook.
 
     Args:
         previous: the hook that prints the error.
-        known: returns the public names of the kit.
+        notes: returns the notes for an error and its traceback.
     """
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        from traceback import extract_tb, walk_tb  # here, because they take a quarter of the package's import
-
-        line = ["", *(frame.line or "" for frame in extract_tb(trace))][-1]
-        frames = [frame for frame, _ in walk_tb(trace) if not frame.f_code.co_filename.startswith("<frozen importlib")]
-        names = frames[-1].f_globals if frames else {}
-        origins = (getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in names.values())
-        uses_kit = isinstance(error, ImportError) or any(str(origin).startswith("kstreamnb") for origin in origins)
-        if uses_kit and (hint := for_python(error, line, known())):
-            error.add_note(f"Hint: {hint}")
+        explain(error, trace, notes)
         previous(kind, error, trace)
 
     return show
+
+
+def explain(error: BaseException, trace: TracebackType | None, notes: Notes) -> None:
+    """Add notes to an error of Python's own, if the module that raised it has imported something of the kit.
+
+    Args:
+        error: the error; it stays as it is if it has notes.
+        trace: its traceback.
+        notes: returns the notes for an error and its traceback.
+    """
+    from traceback import walk_tb  # here, because it takes a quarter of the package's import
+
+    inner = "<frozen importlib", contextlib.__file__  # which call on behalf of the module
+    frames = [frame for frame, _ in walk_tb(trace) if not frame.f_code.co_filename.startswith(inner)]
+    names = frames[-1].f_globals if frames else {}
+    origins = (getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in names.values())
+    uses_kit = isinstance(error, ImportError) or any(str(origin).startswith("kstreamnb") for origin in origins)
+    for note in notes(error, trace) if uses_kit and not hasattr(error, "__notes__") else ():
+        error.add_note(note)
 
 
 def reason_of(error: BaseException, origin: SourceLocation | None = None) -> str:

@@ -9,7 +9,9 @@ import contextlib
 import linecache
 import os
 import sys
+import sysconfig
 from dataclasses import dataclass, field
+from traceback import walk_tb
 
 from kstreamnb import hooks
 
@@ -18,6 +20,9 @@ _NOT_THE_USERS = PACKAGE, contextlib.__file__
 """Files between a call of the user and the kit's code; functions that need an extra are wrapped by contextlib."""
 DYNAMIC_CODE = "<dynamic-code>"
 """The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
+_LIBRARIES = tuple(
+    os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +52,10 @@ def origin_of(file: str, line: int) -> SourceLocation:
     cell_of = hooks.current().cell_of
     cell = None if cell_of is None else cell_of(file)
     return SourceLocation(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)
+
+
+def user_line(error: BaseException) -> SourceLocation | None:
+    """Return the innermost line on an error's traceback that is in the user's code and whose file is known."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    users = [line for line in lines if not line[0].startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES))]
+    return origin_of(*users[-1]) if users else None

@@ -46,6 +46,8 @@ def _hint(value: object, kind: object = None) -> str | None:
     kinds = {type(each).__name__ for each in (value, *parts)}
     records = "make a sample of it: ks.Sample.from_records(records)" if "TopicRecord" in f"{kind}" else None
     hints = {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}
+    hints["Replay"] = 'pass the records of a topic: replay.output("totals")'
+    hints["Records"] = 'add the outputs of topics: replay.output("alerts") + replay.output("totals")'
     hints["Sample"] = "add the samples of all topics: orders + users"
     return next((hint for kind, hint in hints.items() if kind in kinds), records)
 

@@ -380,8 +380,8 @@ class Serdes(Suggesting):
             immutable: types whose instances cannot be mutated and survive a round trip; they are not copied. Default:
                 none.
         """
-        taking(serializer, "value")
-        taking(deserializer, "data")
+        taking(serializer, "value", hint="leave out the topic: write it as lambda value: …")
+        taking(deserializer, "data", hint="leave out the topic: write it as lambda data: …")
         expect(immutable, Iterable, "immutable")
         for kind in immutable:
             expect(kind, type, "each of immutable")

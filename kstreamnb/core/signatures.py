@@ -16,7 +16,7 @@ F = TypeVar("F")
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 _MOST_SHOWN = 30
-_JAVA_METHODS = ("apply", "handle", "extract", "partitions", "test")
+_JAVA_METHODS = ("apply", "handle", "extract", "partitions", "test", "punctuate")
 _READ = re.compile(r"LOAD_FAST(_BORROW)? (DICT_UPDATE|DICT_MERGE|LOAD_(CONST|SMALL_INT) BINARY_(SUBSCR|OP)\b)")
 """Instructions of Python 3.11 to 3.14 for ``**name`` and ``name[constant]``; other operators fail for dicts."""
 _FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see arguments that the code does not name
@@ -60,7 +60,7 @@ def taking(
     except TypeError:
         takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])
         keyed = arguments == ("value",) and len(takes.parameters) == 2
-        hint = "with_key=True gives it the key as well" if keyed else hint or f"{start}…"
+        hint = hint or ("with_key=True gives it the key as well" if keyed else f"{start}…")
         if arguments[:1] == ("self",):
             raise _other_method(function, takes, arguments[1:]) from None
         raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
@@ -87,7 +87,8 @@ def method_hint(value: object) -> str | None:
     """
     kind = value if isinstance(value, type) else type(value)
     name = next((each for each in _JAVA_METHODS if hasattr(kind, each)), None)
-    return name and f"pass its method: {kind.__name__}(…).{name}"
+    owner = "self" if name == "punctuate" and hasattr(kind, "process") else f"{kind.__name__}(…)"
+    return name and f"pass its method: {owner}.{name}"
 
 
 def check_runs(function: object, *, many: bool = False) -> None:

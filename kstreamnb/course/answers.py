@@ -126,7 +126,7 @@ def _number(answer: object, *, right: float | list[float], reasons: Mapping[str,
 
 def _word(answer: object, *, right: str, reasons: Mapping[str, str], also: Iterable[str] = ()) -> str:
     named = {_folded(word): reason for word, reason in reasons.items()} | {_folded(word): "" for word in (right, *also)}
-    choose = f"choose one of {', '.join(sorted((right, *reasons)))}, as text."
+    choose = f"choose one of {', '.join(sorted((right, *reasons)))}, as text." if reasons else _about(answer, _NOT)
     return named.get(_folded(flat(answer)).removesuffix("join"), choose)
 
 

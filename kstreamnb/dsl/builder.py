@@ -250,6 +250,10 @@ class StreamsBuilder(Suggesting):
         """
         check_store(store)
         check_topic_name(topic)
+        given: object = supplier
+        if isinstance(given, Consumed):  # Java's order
+            hint = "write add_global_store(store, topic, supplier, consumed)"
+            raise ConfigError("add_global_store takes the supplier before Consumed", hint=hint)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
         arguments = {"store": store, "topic": topic, "operator": UserProcessor(supplier), "options": options}

@@ -16,9 +16,9 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.notebook.functions import value_of
 from kstreamnb.notebook.handle_display import NEXT
 from kstreamnb.notebook.magics import following
+from kstreamnb.tools.python_notes import value_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 
-import kstreamnb as ks
 from kstreamnb.dsl.declarations import Declaration
 
 _DEPTH = 5
@@ -41,30 +38,6 @@ def same_code(one: object, other: object) -> bool:
 def same_functions(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     """Return True if two declarations were made with the same functions."""
     return len(one) == len(other) and all(same_code(a, b) for a, b in zip(one, other, strict=True))
-
-
-def value_of(expression: ast.expr, names: Mapping[str, object]) -> object:
-    """Return the value of a name or attribute; for a call, the class of its result by annotation; otherwise None.
-
-    Nothing is called, because a call would declare an operation; nor is a property of a class of the user's.
-    """
-    match expression:
-        case ast.Name(name):
-            return names.get(name)
-        case ast.Attribute(of, name):
-            owner = value_of(of, names)
-            is_computed = isinstance(inspect.getattr_static(type(owner), name, None), property)
-            return None if is_computed and _is_users(type(owner)) else getattr(owner, name, None)
-        case ast.Call(function):
-            called = value_of(function, names)
-            if not inspect.isroutine(called):
-                return called if isinstance(called, type) else None
-            result = str(inspect.signature(called).return_annotation).partition("[")[0]
-            if result == "Self" and isinstance(function, ast.Attribute):
-                owned = value_of(function.value, names)
-                return owned if isinstance(owned, type) else type(owned)
-            return getattr(ks, result) if result in dir(ks) else None
-    return None
 
 
 def _within(thing: object, depth: int) -> Iterator[object]:

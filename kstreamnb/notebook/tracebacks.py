@@ -11,38 +11,26 @@ The node whose function failed is marked in the next picture of its topology.
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import inspect
-import linecache
-import re
-import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from pathlib import Path
-from textwrap import shorten
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import kstreamnb as ks
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.picture import GraphPicture
-from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
-from kstreamnb.hints import did_you_mean, for_python, message_of, nearest
+from kstreamnb.hints import did_you_mean, message_of, nearest
 from kstreamnb.notebook.cells import Cells, forgetting
-from kstreamnb.notebook.functions import value_of
 from kstreamnb.source_location import SourceLocation, origin_of
+from kstreamnb.tools.python_notes import LIBRARIES, python_notes, up_to_user
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_PACKAGE = str(Path(__file__).parent.parent)
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _JAVA = "Kafka Streams says: "
 _CLASH = "each execution counts as a new cell here: remove an earlier one with {call}"
 
@@ -68,18 +56,13 @@ class Tracebacks:
         trace: TracebackType | None,
         tb_offset: int | None = None,
     ) -> None:
-        """Show an error that is not the kit's own, without the kit's frames after the user's last one.
-
-        A call in Java's shape, such as ``record.headers.add``, gets the hint that the kit's own errors have.
-        """
-        users = _up_to_user(trace)
-        line = ["", *(frame.line or "" for frame in traceback.extract_tb(users))][-1]
-        hint = for_python(error, line, dir(ks))
-        if type(error) is NameError and users is not None and error.name != "ks":
-            hint = _undefined(error.name, shell.user_ns, hint)
+        """Show an error that is not the kit's own, without the kit's frames after the user's last one."""
+        users = up_to_user(trace)
         if users is not trace:
             shell.kstreamnb_error = error
-        notes = [f"Hint: {hint}"] if hint else _call_notes(users) if isinstance(error, TypeError) else ()
+        notes = python_notes(error, users)
+        if type(error) is NameError and users is not None and error.name != "ks":
+            notes = [_undefined(error.name, shell.user_ns, notes)]
         for note in () if hasattr(error, "__notes__") else notes:
             error.add_note(note)
         shell.showtraceback((kind, error, users), tb_offset=tb_offset)
@@ -118,120 +101,12 @@ def _fields(error: KStreamError) -> Iterator[str]:
             yield f"Hint: {did_you_mean(field, names) or f'the record has the fields {nearest(field, names)}'}"
 
 
-def _undefined(name: object, known: Iterable[str], hint: str | None) -> str:
+def _undefined(name: object, known: Iterable[str], hints: Sequence[str]) -> str:
     """Return the hint for a name that no cell has defined: its cell was skipped, or ran before a restart."""
     run = f"run the cell that defines {name}, or all cells above"
     near = [each for each in known if len(each) > 2 and not each.startswith("_")]  # "s" is near to "ks"
-    hint = hint or did_you_mean(str(name), near)
-    return f"{hint}{'' if hint.endswith('?') else '.'} Otherwise {run}" if hint else run
-
-
-def _up_to_user(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback that ends with the user's last frame, if a frame of the kit follows it."""
-    entries, entry = [], trace
-    while entry is not None:
-        entries.append(entry)
-        entry = entry.tb_next
-    files = [each.tb_frame.f_code.co_filename for each in entries]
-    last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *_LIBRARIES))), default=-1)
-    inner = files[last + 1 :]
-    # contextlib wraps calls that need an extra; it is the last frame if their arguments do not fit.
-    first = next((file for file in inner if file != contextlib.__file__), _PACKAGE)
-    if last < 0 or not inner or not first.startswith(_PACKAGE):
-        return trace
-    users: TracebackType | None = None
-    for each in reversed(entries[: last + 1]):
-        users = TracebackType(users, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return users
-
-
-def _call_notes(trace: TracebackType | None) -> Iterator[str]:
-    """Yield notes for a trace that ends with a call of the kit that does not fit the signature."""
-    while trace is not None and (inner := trace.tb_next) and inner.tb_frame.f_code.co_filename != contextlib.__file__:
-        trace = inner
-    call = None if trace is None else _call_at(inspect.getframeinfo(trace))
-    if trace is None or call is None:
-        return
-    names = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}
-    called = value_of(call.func, names)
-    if not callable(called) or not str(called.__module__).startswith("kstreamnb"):
-        return
-    given = [part for each in (*call.args, *call.keywords) for part in _elements(each, names)]
-    call.args = [each for each in given if isinstance(each, ast.expr)]
-    call.keywords = [each for each in given if isinstance(each, ast.keyword)]
-    if any(isinstance(each, ast.Starred) for each in call.args) or None in (each.arg for each in call.keywords):
-        return  # only a call would tell the elements
-    every = inspect.signature(called).parameters.values()
-    signature = inspect.Signature([each.replace(annotation=each.empty) for each in every if each.name != "self"])
-    try:
-        signature.bind(*call.args, **{str(each.arg): each for each in call.keywords})
-    except TypeError:
-        owner = getattr(called, "__self__", None)
-        about = called, owner if isinstance(owner, type) else type(owner)
-        yield from _fitting(call, signature.parameters, "\n\n".join(inspect.getdoc(each) or "" for each in about))
-
-
-def _elements(argument: ast.AST, names: Mapping[str, object]) -> Iterable[ast.AST]:
-    """Return what an argument passes: the elements of ``*args`` and ``**options``, if they are known."""
-    match argument:
-        case ast.Starred(ast.List(elements) | ast.Tuple(elements)):
-            return elements
-        case ast.Starred(whole) if isinstance(known := value_of(whole, names), Sequence):
-            return [ast.Subscript(whole, ast.Constant(at)) for at in range(len(known))]
-        case ast.keyword(None, whole) if isinstance(known := value_of(whole, names), Mapping):
-            return [ast.keyword(str(name), whole) for name in known]
-    return [argument]
-
-
-def _call_at(frame: inspect.Traceback) -> ast.Call | None:
-    """Return the call that a frame executes; its start would not distinguish it from the other calls of a chain."""
-    end = frame.positions and (frame.positions.end_lineno, frame.positions.end_col_offset)
-    tree = ast.parse("".join(linecache.getlines(frame.filename)))
-    calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
-    return next((each for each in calls if (each.end_lineno, each.end_col_offset) == end), None)
-
-
-def _fitting(call: ast.Call, parameters: Mapping[str, inspect.Parameter], doc: str) -> Iterator[str]:
-    """Yield the signature, the missing arguments, the next action and an example for a call that does not fit."""
-    function = ast.unparse(call.func)
-    function = re.sub(r".*\W", "", function) if "(" in function else function
-    shown = sorted(parameters.values(), key=lambda each: (each.kind, each.default is not each.empty))
-    yield f"Signature: {shorten(f'{function}{inspect.Signature(shown)}', 110, placeholder=' …)')}"
-    positional = [each.name for each in shown if each.kind < each.VAR_POSITIONAL]
-    by_name = [each.name for each in shown if each.kind == each.KEYWORD_ONLY]
-    given = [*positional[: len(call.args)], *(str(each.arg) for each in call.keywords)]
-    needed = [each.name for each in shown if each.name in {*positional, *by_name} and each.default is each.empty]
-    missing = [name for name in needed if name not in given]
-    texts = documented_arguments(doc)
-    yield from (f"{name}: {' '.join(texts[name].replace('`', '').split())}" for name in missing if name in texts)
-    hints = [_by_name(ast.unparse(each), by_name) for each in call.args[len(positional) :]]
-    meant = [did_you_mean(name, parameters) or f"leave out {name}=…" for name in given if name not in parameters]
-    absent = [f"{name}=…" for name in missing if f'did you mean "{name}"?' not in meant]
-    hints += [f"add {', '.join(absent)}"] if absent else []
-    hints += meant
-    yield f"Hint: {'; '.join(hints)}"
-    yield from _example(function, doc)
-
-
-def _by_name(argument: str, names: Sequence[str]) -> str:
-    """Return the hint for a positional argument beyond the last parameter that takes one."""
-    if argument in names:
-        return f"write {argument}={argument}"
-    known = ", ".join(f"{name}=…" for name in names[:3])
-    return f"pass {argument} by name: {known}" if names else f"leave out {argument}"
-
-
-def _example(function: str, doc: str) -> Iterator[str]:
-    """Yield the first call of a function in the examples of its docstring, as the user calls it."""
-    name = function.rpartition(".")[2]
-    from doctest import DocTestParser  # it imports the debugger, which takes a tenth of the extension's time
-
-    for example in DocTestParser().get_examples(doc):
-        for node in ast.walk(ast.parse(example.source)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
-                text = ast.get_source_segment(example.source, node) or ""
-                begin = ast.get_source_segment(example.source, node.func) or ""
-                return (yield f"Example: {function if '.' in function else begin}{text.removeprefix(begin)}")
+    hint = "".join(hints).removeprefix("Hint: ") or did_you_mean(str(name), near)
+    return f"Hint: {hint}{'' if hint.endswith('?') else '.'} Otherwise {run}" if hint else f"Hint: {run}"
 
 
 def _frames(error: BaseException) -> list[str]:
@@ -239,7 +114,7 @@ def _frames(error: BaseException) -> list[str]:
     trace, shown = error.__traceback__, list[str]()
     for (running, _), frame in zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=True):
         package = str(running.f_globals.get("__name__")).partition(".")[0]  # methods of dataclasses have no file
-        if package == "kstreamnb" or frame.filename.startswith(("<kstreamnb", "<attrs", "<frozen", *_LIBRARIES)):
+        if package == "kstreamnb" or frame.filename.startswith(("<kstreamnb", "<attrs", "<frozen", *LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""

@@ -112,7 +112,8 @@ class Replay(Queries, Suggesting, Displayed):
             3
         """
         known = {*(sink.topic for sink in self.topology.sinks()), *self.run.topics(), self.run.config.dead_letter_topic}
-        names = sorted(name for name in known if isinstance(name, str))
+        internal = tuple(self.topology.internal_topics)
+        names = sorted(name for name in known if isinstance(name, str) and not name.endswith(internal))
         positions = self.run.output_positions(topic)
         if topic not in names and did_you_mean(topic, names) and not positions:
             raise unknown("output topic", topic, names, error=EngineError)

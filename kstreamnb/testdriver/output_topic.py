@@ -41,7 +41,8 @@ class OutputTopic(Suggesting):
         log = self._log(self.topic)
         if log is None:
             message = f'nothing was ever written to topic "{self.topic}"'
-            hint = did_you_mean(self.topic, self._written())
+            why = f'ks.Replay.of(driver).why_no_output("{self.topic}") explains why'
+            hint = did_you_mean(self.topic, self._written()) or why
             raise EngineError(message, hint=hint, java=f"Uninitialized topic: {self.topic}")
         if not len(log):
             raise EngineError(f'topic "{self.topic}" has no more records', java=f"Empty topic: {self.topic}")

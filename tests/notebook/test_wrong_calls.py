@@ -105,8 +105,10 @@ def test_an_unknown_name_is_explained(shell: Shell) -> None:
 
 
 def test_a_class_is_explained_like_a_function(shell: Shell) -> None:
-    """Constructors and their factories."""
-    assert "Signature: ks.TimeWindows(size_ms, grace_ms=0, advance_ms=0)" in _notes(shell, "ks.TimeWindows()")
+    """Constructors and their factories; windows are made by their factory, which takes durations."""
+    assert "Signature: ks.Record(key, value, timestamp, headers=())" in _notes(shell, "ks.Record('a', 1)")
+    example = 'Example: ks.TimeWindows.of(size="10s", advance="5s")'
+    assert _notes(shell, "ks.TimeWindows()") == ["Hint: write ks.TimeWindows.of(…)", example]
     assert 'Example: ks.TimeWindows.of(size="10s", advance="5s")' in _notes(shell, "ks.TimeWindows.of()")
 
 

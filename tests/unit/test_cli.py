@@ -136,6 +136,14 @@ def test_a_sample_is_replayed(run, tmp_path):
     assert "partition" in run("replay", "app_of_test.py", "sample.md", "--partitions", "3").output
 
 
+def test_a_replay_has_the_partitions_of_its_sample(run, tmp_path):
+    """As `ks.replay` has them; one partition was an error about the next ones."""
+    records = [("in", number % 2, number // 2, 0, "a", number) for number in range(4)]
+    Sample.from_records(records).to_json_lines(tmp_path / "two.jsonl")
+    assert run("replay", "app_of_test.py", "two.jsonl").output.endswith("\n4 records in, 4 out\n")
+    assert run("replay", "app_of_test.py", "two.jsonl", "--partitions", "1").output.endswith("\n4 records in, 4 out\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -388,6 +388,7 @@ def test_of_thousands_of_names_an_error_lists_the_nearest_ten() -> None:
         (lambda orders: orders.partition_by("id"), "select_key"),  # ksqlDB
         (lambda orders: orders.explode("items"), "flat_map_values"),
         (lambda orders: orders.group_by_key().agg({"price": "sum"}), "aggregate"),  # pandas
+        (lambda orders: orders.group_by_key().session_window("30m"), "windowed_by"),
     ],
 )
 def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[Any], object], meant: str) -> None:
@@ -404,6 +405,8 @@ def test_methods_of_frames_are_answered_with_those_of_streams(slip: Callable[[An
         ("KafkaSource", 'builder.stream("orders") reads a topic'),
         ("TumblingWindow", 'ks.TimeWindows.of("1h")'),
         ("deduplicate", '"Remove duplicates" on the page Patterns'),
+        ("TopologyConfig", 'ks.StreamsBuilder("orders")'),  # Kafka Streams
+        ("To", 'context.forward(record, "child")'),
     ],
 )
 def test_entrances_of_other_libraries_are_answered_with_ours(name: str, hint: str) -> None:
@@ -485,3 +488,75 @@ def test_several_samples_are_answered_with_their_sum(gather: Callable[[ks.Sample
     builder.stream("orders").to("out")
     sample = ks.Sample.from_text("topic | key | value | time\norders | a | 1 | 0")
     assert _hint_of(lambda: ks.replay(builder.build(), gather(sample))).startswith(hint)
+
+
+def test_the_questions_of_a_test_are_answered_by_a_replay_of_its_driver() -> None:
+    """Guesses at the names of driver, stores and replay, and an output that is empty."""
+    builder = ks.StreamsBuilder("slips")
+    builder.table("orders", store="orders").to_stream().to("out")
+    driver: Any = ks.TopologyTestDriver(builder.build())
+    run: Any = ks.Replay.of(driver)
+    assert _hint_of(lambda: driver.why_no_output("out")) == 'did you mean "ks.Replay.of(driver).why_no_output"?'
+    assert _hint_of(lambda: driver.store("orders").items()) == 'did you mean "all"?'
+    assert _hint_of(lambda: run.open_windows()) == 'did you mean "why_open"?'
+    assert _hint_of(driver.create_output_topic("out").read_value).startswith("ks.Replay.of(driver).why_no_output(")
+    assert str(run.why_dropped(key="ann")) == 'no record of key "ann" was dropped'
+    compare: Any = ks.testing.assert_outputs_equal
+    assert _hint_of(lambda: compare("topic", run)) == 'pass the records of a topic: replay.output("totals")'
+    assert _hint_of(lambda: compare("topic", [run.output("out")])).startswith("add the outputs of topics: ")
+
+
+def test_internal_topics_are_not_listed_as_outputs() -> None:
+    """They hid the few names that a user knows."""
+    builder = ks.StreamsBuilder("slips")
+    builder.stream("orders").group_by(lambda key, value: value).count(store="n").to_stream().to("counts")
+    run = ks.replay(builder.build(), ks.Sample.from_records([("orders", 0, 0, 0, "a", "b")]))
+    with pytest.raises(ks.errors.EngineError) as caught:
+        run.output("count")
+    assert caught.value.detail == "existing names: counts"
+    assert run.output("slips-n-repartition")
+
+
+class _Watch(ks.Processor):
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Pass the processor itself, as a Punctuator of Java."""
+        super().init(context)
+        context.schedule("1m", "stream_time", self)  # type: ignore[arg-type]
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Do nothing."""
+
+    def punctuate(self, now_ms: int) -> None:
+        """Do nothing."""
+
+
+def test_habits_of_a_java_application_are_answered_with_the_call_to_write() -> None:
+    """A punctuator, a serde's functions with the topic, a global store's supplier, the topic in the old context."""
+    builder, store = ks.StreamsBuilder("slips"), ks.Stores.in_memory_key_value_store("rates")
+    builder.stream("orders").process(_Watch)
+    serde_from: Any = ks.Serdes.serde_from
+    add_global_store: Any = builder.add_global_store
+    context: Any = ks.testing.MockProcessorContext()
+    slips: dict[str, Callable[[], object]] = {
+        "pass its method: self.punctuate": lambda: ks.TopologyTestDriver(builder.build()),
+        "leave out the topic: write it as lambda value: …": lambda: serde_from(lambda topic, value: b"", bytes.decode),
+        "write add_global_store(store, topic, supplier, consumed)": (
+            lambda: add_global_store(store, "rates", ks.Consumed.with_("string", "long"), _Watch)
+        ),
+        'did you mean "record_metadata().topic"?': lambda: context.topic(),
+    }
+    assert {hint: _hint_of(slip) for hint, slip in slips.items()} == {hint: hint for hint in slips}
+
+
+def test_an_extractor_is_named_with_its_own_line_and_a_hint() -> None:
+    """Not with the line that declared the stream."""
+    builder = ks.StreamsBuilder("slips")
+
+    def paid_at(record: Any, _: int) -> int:
+        return record.timestamp()  # type: ignore[no-any-return]
+
+    builder.stream("orders", timestamp_extractor=paid_at).to("out")
+    with pytest.raises(ks.errors.ProcessingError) as caught:
+        ks.TopologyTestDriver(builder.build()).create_input_topic("orders").pipe_input("a", 1)
+    assert caught.value.hint == "timestamp is an attribute: write it without ()"
+    assert "return record.timestamp()" in str(caught.value.origin)

@@ -76,12 +76,42 @@ def test_mine(topology_driver):
 """
 
 
+def _report(folder: Path, tests: str) -> str:
+    """Return what pytest prints about a user's tests."""
+    (folder / "conftest.py").write_text('pytest_plugins = ["kstreamnb.testing.fixtures"]')
+    (folder / "test_mine.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def test_a_failing_test_of_a_user_shows_no_frames_of_the_package(tmp_path: Path) -> None:
     """A report once showed a dozen of them."""
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kstreamnb.testing.fixtures"]')
-    (tmp_path / "test_mine.py").write_text(_FAILING)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    shown = _report(tmp_path, _FAILING)
     assert "ProcessingError" in shown
     assert "pipe_input" in shown
     assert "kstreamnb/" not in shown.replace("kstreamnb.github.io/kstreamnb/", "")
+
+
+_GUESSING = """
+import kstreamnb as ks
+
+
+def test_a_column():
+    ks.StreamsBuilder("mine").stream("orders")["price"]
+
+
+def test_an_address():
+    ks.deploy(ks.Topology(), "broker:9092")
+
+
+def test_an_ordinary_mistake():
+    (1, 2).add(3)
+"""
+
+
+def test_a_failing_test_of_a_user_shows_the_hints_of_notebooks(tmp_path: Path) -> None:
+    """Python's own errors about calls of the kit had none outside of notebooks and scripts."""
+    shown = _report(tmp_path, _GUESSING)
+    assert "E       Hint: a stream or table holds no records itself: .head() returns the first ones" in shown
+    assert "E       Hint: pass 'broker:9092' by name: " in shown
+    assert shown.count("Hint: ") == 2

@@ -144,7 +144,7 @@ class _Windows(TimeSource):
             values = tuple(
                 (each.step, None if each.row is None else format_value(each.row.value))
                 for each in written
-                if each.row is not None or closed is None or each.step <= closed  # the rest is expiry
+                if each.row is not None or closed is None or each.step < closed  # the rest is expiry
             )
             until = None if closes >= MAX_TIME_MS else closes
             yield TimeSpan(key, key.start, key.end, until, closed, values, self._inclusive)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from kstreamnb.core.arguments import check_arguments
-from kstreamnb.core.formatting import format_interval, format_time
+from kstreamnb.core.formatting import format_interval, format_time, format_value
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
@@ -59,6 +59,7 @@ def why_dropped(
         if chosen and node in (None, drop.node) and is_about(drop.key, key):
             result.append(_explained(run, drop, reached))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
+    asked += "" if key is None else f" of key {format_value(key)}"
     clocks = stream_times(run)
     own = f"{clocks} tasks each have their own stream time; over another number of partitions, others may be late"
     return Explanations(result, f"no {asked} was dropped" + (f": {own}" if clocks > 1 else ""))

@@ -6,7 +6,6 @@ Every bound function runs under a code object that belongs to its node alone; `E
 from __future__ import annotations
 
 import os
-import sysconfig
 from collections.abc import Callable, Container, Iterable, Iterator
 from dis import opmap
 from traceback import walk_stack, walk_tb
@@ -24,13 +23,10 @@ from kstreamnb.hints import for_python, message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, Stage, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.source_location import DYNAMIC_CODE, PACKAGE, SourceLocation, origin_of
+from kstreamnb.source_location import PACKAGE, SourceLocation, user_line
 from kstreamnb.topology.nodes import Sink, Source
 
 _RAISE = opmap["RAISE_VARARGS"]
-_LIBRARIES = tuple(
-    os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
-)
 
 
 class HandledFailure(Exception):
@@ -165,13 +161,13 @@ def init_error(context: TaskContext, node: str, error: BaseException) -> Process
     java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    hint = getattr(error, "hint", None) or _hint(context, node, error, _user_line(error))
+    hint = getattr(error, "hint", None) or _hint(context, node, error, user_line(error))
     return ProcessingError(f'failed to initialize processor "{node}"{fact}', hint=hint, java=java, origin=origin)
 
 
 def _error(context: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
     declared: SourceLocation | None = getattr(context.plan.topology.nodes.get(node), "origin", None)
-    line = _user_line(error)
+    line = user_line(error)
     # A detail made of another error's text may quote the record, which logs must not contain.
     why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
     above = f"node declared at {declared}" if line and declared and line != declared else None
@@ -217,13 +213,6 @@ def _hint(context: TaskContext, node: str, error: BaseException, line: SourceLoc
             return "a session merge emits null for the session that it replaces; test value is not None first"
         above.extend(parent for parent in known.parents if parent not in above)
     return for_python(error, line.code if line else "")
-
-
-def _user_line(error: BaseException) -> SourceLocation | None:
-    """Return the innermost line on an error's traceback that is in the user's code and whose file is known."""
-    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    users = [line for line in lines if not line[0].startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES))]
-    return origin_of(*users[-1]) if users else None
 
 
 _SINKS = os.path.join(PACKAGE, "runtime", "codegen", "sinks.py")

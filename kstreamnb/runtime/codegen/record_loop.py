@@ -91,4 +91,5 @@ def _negative() -> NoReturn:
 
 
 def _misplaced(partition: int) -> NoReturn:
-    raise EngineError(f"the topic has no partition {partition}", detail="it has 1")
+    hint = f"pass partitions={partition + 1}, or as many as the topic has"
+    raise EngineError(f"the topic has no partition {partition}", detail="it has 1", hint=hint)

@@ -18,12 +18,13 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.time import time_ms
 from kstreamnb.errors import KStreamError, ProcessingError
-from kstreamnb.hints import detailed, reason_of
+from kstreamnb.hints import detailed, for_python, reason_of
 from kstreamnb.java_texts import CANNOT_READ, EXTRACTOR_FAILED
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
 from kstreamnb.runtime.context.task_context import TaskContext
+from kstreamnb.source_location import user_line
 from kstreamnb.topology.nodes import Source
 
 Read = Callable[[str, WireRecord], "WireRecord | None"]
@@ -180,6 +181,7 @@ def _failure(
 ) -> ProcessingError:
     position = f"{record.topic}-{record.partition}@{record.offset}"
     detail = f"record {position}, timestamp {record.timestamp} ms, task {task_id}"
-    name, at, origin, hint = source.name, record[:4], source.origin, getattr(error, "hint", None)
+    name, at, line = source.name, record[:4], user_line(error)
+    hint, origin = getattr(error, "hint", None) or for_python(error, line.code if line else ""), line or source.origin
     fact = f'source "{name}" failed: {fact}'
     return ProcessingError(fact, node=name, coordinates=at, detail=detail, hint=hint, origin=origin, java=java)

@@ -102,6 +102,15 @@ def test_merged_sessions_are_one_bar() -> None:
     assert "[9000, 9000]" in str(chart.at(3))
 
 
+def test_a_session_that_expires_when_it_closes_keeps_its_bar() -> None:
+    """A record that is much later closes the session and lets the store forget it in the same step."""
+    builder = ks.StreamsBuilder("visits")
+    builder.stream("clicks").group_by_key().windowed_by(ks.SessionWindows.of("30m")).count(store="visits")
+    records = [("clicks", 0, 0, 0, "a", 1), ("clicks", 0, 1, 300_000, "a", 1), ("clicks", 0, 2, 3_000_000, "b", 1)]
+    first, _ = ks.replay(builder.build(), ks.Sample.from_records(records)).timeline("visits").tasks[0].lanes
+    assert [(span.end_ms, span.closed_step, span.values) for span in first.current] == [(300_000, 3, ((2, "2"),))]
+
+
 def test_stream_time_advances_only() -> None:
     """The line of stream time is that of the aggregate's node: the greatest time that it has seen."""
     chart = by_windows(TUMBLING)
