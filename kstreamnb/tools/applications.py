@@ -1,4 +1,4 @@
-"""Loads the application that a command-line argument names: a topology, a builder, or a function that returns one."""
+"""Loads what arguments of the command name as ``module:name``: an application, and functions of its settings."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.config_file import read_settings, read_text
 
+_MAY_NAME_CODE = "handler", "extractor", "serde"  # the ends of the settings' names
 _FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
 
@@ -42,8 +43,8 @@ def _loaded(application: str) -> Topology:
     path, _, name = application.partition(":")
     if path == "-" or path.endswith(".txt"):
         return cast("Topology", parse_description(_text(path)))  # it describes and draws itself as a topology does
-    module = _module(path)
     if not name:
+        module = _module(path)
         found = vars(module).items()
         kinds = Topology, StreamsBuilder  # a topology goes before the builder that has built it
         named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
@@ -56,15 +57,20 @@ def _loaded(application: str) -> Topology:
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]
-    if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
-        raise unknown("name", f"{path}:{name}", [f"{path}:{each}" for each in known], error=ConfigError)
-    value: Any = getattr(module, name)
+    value = _named(path, name)
     value = value() if callable(value) and not isinstance(value, StreamsBuilder) else value
     value = value.build() if isinstance(value, StreamsBuilder) else value
     if not isinstance(value, Topology):
         raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
+
+
+def _named(path: str, name: str) -> Any:
+    module = _module(path)
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
+        raise unknown("name", f"{path}:{name}", [f"{path}:{each}" for each in known], error=ConfigError)
+    return getattr(module, name)
 
 
 def _may_build(value: object, module: object) -> bool:
@@ -79,9 +85,12 @@ def _module(path_or_name: str) -> Any:
         path = Path(path_or_name)
         if not path.is_file():
             raise ConfigError(f'file "{path_or_name}" does not exist')
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
         if spec is None or spec.loader is None:
             raise ConfigError(f'file "{path_or_name}" cannot be loaded')
+        known = sys.modules.get(path.stem)
+        if getattr(known, "__file__", None) == str(path.resolve()):
+            return known
         folder = str(path.resolve().parent)  # for the modules beside it, also in Spark's workers on this machine
         sys.path.insert(0, folder)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
@@ -107,12 +116,19 @@ def _text(path: str) -> str:
 
 
 def config_options(given: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of texts NAME=VALUE and files, by name; a later one wins."""
+    """Return the settings of texts NAME=VALUE and files, by name; a later one wins.
+
+    A handler, extractor or serde may be ``module:name`` or ``file.py:name``.
+    """
     for each in given:
         if "=" not in each and not Path(each).is_file():
             raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")
     parts = (dict([each.split("=", 1)]) if "=" in each else read_settings(each) for each in given)
-    return {name: value for part in parts for name, value in part.items()}
+    settings = {name: value for part in parts for name, value in part.items()}
+    for name, value in settings.items():
+        if name.endswith(_MAY_NAME_CODE) and ":" in str(value):
+            settings[name] = _named(*value.split(":", 1))
+    return settings
 
 
 def users_traceback(error: BaseException) -> str:

@@ -43,7 +43,7 @@ class SlowBatches:
     def _phase(self) -> str:
         """Return what a batch does while no task is at work."""
         action = self._query.control.action
-        if not self._query.book.broker_reachable:
+        if self._query.book.away is not None:
             return "waiting for Kafka, which cannot be reached"
         if action.busy.locked():
             return "publishing to Kafka" if action.sink.kafka else "publishing to the sink"

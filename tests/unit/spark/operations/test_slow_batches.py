@@ -36,7 +36,7 @@ def test_a_batch_without_tasks_publishes_or_starts(
     sink, last = SimpleNamespace(kafka=kafka), SimpleNamespace(number=3)
     action = SimpleNamespace(busy=busy, sink=sink, last=last, log=QueryLog("shop", "q"))
     query: Any = SimpleNamespace(
-        book=SimpleNamespace(broker_reachable=reachable),
+        book=SimpleNamespace(away=None if reachable else "Connection refused"),
         control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)),
     )
     watch = SlowBatches(query, "1m")
@@ -59,7 +59,7 @@ def test_tasks_of_the_next_batch_are_not_those_of_the_batch_that_is_published(
         busy=busy, sink=SimpleNamespace(kafka=True), last=SimpleNamespace(number=3), log=QueryLog("shop", "q")
     )
     query: Any = SimpleNamespace(
-        book=SimpleNamespace(broker_reachable=True), control=SimpleNamespace(action=action, files=LocalFiles(tmp_path))
+        book=SimpleNamespace(away=None), control=SimpleNamespace(action=action, files=LocalFiles(tmp_path))
     )
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None
