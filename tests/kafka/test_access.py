@@ -202,7 +202,7 @@ def test_log_and_status_of_a_query_say_that_its_password_was_changed(
         status = query.status(lag=False)
         assert "running" == status.state
         assert "Invalid username or password" in str(status.away)
-        assert f"broker cannot be reached: {status.away}" in str(status)
+        assert f"waits for the broker: {status.away}" in str(status)
         assert "second" not in caplog.text
         query.stop()
         sent += above.fill("rotated-in", 10, 2, begin=10)

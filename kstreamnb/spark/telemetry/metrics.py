@@ -128,7 +128,7 @@ class MetricsBook:
         self.skipped = 0  # offsets that the cluster removed before they were read
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
         self.replicas = 0  # the fewest of a topic that the query writes; 0 if it writes none
-        self.away: str | None = None  # why no broker answered the last look
+        self.away: str | None = None  # why the broker did not answer the last look
         self.restarts = 0  # automatic ones
         self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
