@@ -74,7 +74,7 @@ def test_a_temporary_folder_without_room_is_refused_before_spark_waits_for_its_f
     before, limits = set(Path(gettempdir()).glob("*")), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
     try:
-        with pytest.raises(StorageError, match="temporary folder .* cannot be written") as caught:
+        with pytest.raises(StorageError, match=r"temporary folder .* cannot be written") as caught:
             temp_dir("spark")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
