@@ -103,7 +103,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     _allow(guarded, GROUP, "shop", "READ")
     _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
     _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
-    _refused(run, 'publishing for "shop" failed', "Transactional Id authorization failed", "RECIPES.md")
+    _refused(run, 'publishing for "shop" as "shop.sink" failed', "Transactional Id authorization failed", "RECIPES.md")
     _allow(guarded, TRANSACTION, "shop.sink", "WRITE")
     query = _granted(run)
     assert counts(sent) == final(above.read("shop-out"))
