@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # commands import what they need
     from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
     from kstreamnb.topology.topology import Topology
 
-_Given, _Loaded = TypeVar("_Given"), TypeVar("_Loaded")
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -94,26 +93,7 @@ def main() -> None:
 def _load(application: str) -> Topology:
     from kstreamnb.tools.applications import load_application
 
-    return _of_user(load_application, application)
-
-
-def _settings(config: Sequence[str]) -> dict[str, Any]:
-    from kstreamnb.tools.applications import config_options
-
-    return _of_user(config_options, config)
-
-
-def _of_user(load: Callable[[_Given], _Loaded], given: _Given) -> _Loaded:
-    """Load what runs the user's code; print an error of that code with its traceback."""
-    from kstreamnb.tools.applications import users_traceback
-
-    try:
-        return load(given)
-    except (KStreamError, click.ClickException):
-        raise
-    except Exception as error:  # of the user's code
-        click.echo(users_traceback(error), err=True, nl=False)
-        raise click.exceptions.Exit(1) from error
+    return load_application(application)
 
 
 # --- topologies ---
@@ -180,13 +160,14 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+    from kstreamnb.tools.applications import config_options
     from kstreamnb.tools.parity import internal_topics
     from kstreamnb.tools.sample_files import read_sample
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
     spread = records.with_partitions(partitions) if partitions > 1 else records
-    with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
+    with TopologyTestDriver(topology, config_options(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
         written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
@@ -295,6 +276,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     """
     from kstreamnb.spark.deploy import deploy as start
     from kstreamnb.spark.telemetry.query_log import log_to, print_events
+    from kstreamnb.tools.applications import config_options
 
     print_events()
     if log is not None:
@@ -302,7 +284,7 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     query = None
     _end_cleanly()
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=_settings(config), **options)
+        query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one

@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from traceback import format_exception
@@ -31,12 +32,23 @@ def load_application(application: str) -> Topology:
     """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
     application. Errors of the package name the user's line.
     """
-    try:
+    with _users_code():
         return _loaded(application)
+
+
+@contextmanager
+def _users_code() -> Iterator[None]:
+    """Give errors of the package the user's line; print others with their traceback from the user's first frame on."""
+    try:
+        yield
     except KStreamError as error:
         trace = _users_frames(error)
         error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         raise
+    except Exception as error:
+        text = "".join(format_exception(error.with_traceback(_users_frames(error))))
+        click.echo(text, err=True, nl=False)
+        raise click.exceptions.Exit(1) from error
 
 
 def _loaded(application: str) -> Topology:
@@ -127,13 +139,9 @@ def config_options(given: Sequence[str]) -> dict[str, Any]:
     settings = {name: value for part in parts for name, value in part.items()}
     for name, value in settings.items():
         if name.endswith(_MAY_NAME_CODE) and ":" in str(value):
-            settings[name] = _named(*value.split(":", 1))
+            with _users_code():
+                settings[name] = _named(*value.split(":", 1))
     return settings
-
-
-def users_traceback(error: BaseException) -> str:
-    """Return the traceback of an error of the user's code, from the user's first frame on."""
-    return "".join(format_exception(error.with_traceback(_users_frames(error))))
 
 
 def _users_frames(error: BaseException) -> TracebackType | None:
