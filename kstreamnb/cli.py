@@ -266,6 +266,7 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
 @click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
+@click.option("--fail-on-loss/--no-fail-on-loss", default=True, help="End if records were removed unread (default).")
 @click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
 @click.option("--log", type=_OUTPUT_FILE, help="Append the log to a file, as lines of JSON.")
 def deploy(servers: Servers, application: str, config: Sequence[str], log: Path | None, **options: Any) -> None:

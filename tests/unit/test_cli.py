@@ -222,6 +222,21 @@ def test_functions_of_settings_are_named_as_applications_are(run, tmp_path, requ
     assert 'module "nowhere" does not exist' in run(*command, "processing_handler=nowhere:skip").output
 
 
+def test_an_operator_may_continue_after_records_that_were_removed_unread(run, monkeypatch):
+    """The flag is the argument of `deploy`, and off by default."""
+    seen = []
+
+    def refuse(topology, **options):
+        seen.append(options["fail_on_loss"])
+        raise SystemExit(3)
+
+    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", refuse)
+    command = ["deploy", "app_of_test.py:topology", "--servers", "localhost:9", "--checkpoint", "c"]
+    for flags in ((), ("--no-fail-on-loss",)):
+        assert 3 == run(*command, *flags).exit_code
+    assert [True, False] == seen
+
+
 def test_an_error_of_the_system_is_one_line(run):
     """A full disk, a folder that takes no files."""
     for output, words in (("/dev/full", "No space left on device"), ("/proc/g", "/proc/g: No such file or directory")):
