@@ -40,7 +40,10 @@ def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | 
 
 
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
-_CONFIG = "A setting of the application, or a .properties or YAML file of settings; a later one wins."
+_CONFIG = (
+    "A setting of the application, or a .properties or YAML file of settings; a later one wins. "
+    "A handler, extractor or serde may be module:name."
+)
 _OUTPUT = partial(click.option, "--output", "-o", type=_OUTPUT_FILE, callback=_in_existing_folder)
 
 
@@ -88,15 +91,9 @@ def main() -> None:
 
 
 def _load(application: str) -> Topology:
-    from kstreamnb.tools.applications import load_application, users_traceback
+    from kstreamnb.tools.applications import load_application
 
-    try:
-        return load_application(application)
-    except KStreamError:
-        raise
-    except Exception as error:  # of the user's code
-        click.echo(users_traceback(error), err=True, nl=False)
-        raise click.exceptions.Exit(1) from error
+    return load_application(application)
 
 
 # --- topologies ---
@@ -269,6 +266,7 @@ def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | N
 @click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 @click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
 @click.option("--max-records", type=int, default=500_000, show_default=True, help="Records a batch at most, or 0.")
+@click.option("--fail-on-loss/--no-fail-on-loss", default=True, help="End if records were removed unread (default).")
 @click.option("--available-now", is_flag=True, help="Stop after processing what is there now.")
 @click.option("--log", type=_OUTPUT_FILE, help="Append the log to a file, as lines of JSON.")
 def deploy(servers: Servers, application: str, config: Sequence[str], log: Path | None, **options: Any) -> None:

@@ -29,6 +29,7 @@ RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 _NO_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+_SKIP_OR_RESET = "keep records longer; reset the application, or deploy it with fail_on_loss=False to read what is left"
 _PATIENCE_S = 300.0
 _CALL_S = 5.0
 _TUNING = {
@@ -275,13 +276,13 @@ def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> Dat
     if first > offset:
         fact = f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}'
         detail = f"{first - offset} offsets were removed before they were read"
-        return DataLossError(fact, detail=detail, hint="keep the topic's records longer, or reset the application")
+        return DataLossError(fact, detail=detail, hint=_SKIP_OR_RESET)
     return _unreadable(topic, partition, f"it has {first} to {last}, expected {offset}")
 
 
 def _unreadable(topic: str, partition: int, detail: str) -> DataLossError:
     fact = f'topic "{topic}" no longer has the offsets to read in partition {partition}'
-    return DataLossError(fact, detail=detail, hint="keep the topic's records longer, or reset the application")
+    return DataLossError(fact, detail=detail, hint=_SKIP_OR_RESET)
 
 
 def at_end(message: Message, servers: Servers) -> bool:

@@ -409,7 +409,8 @@ class TransactionalWriter(BatchWriter):
         if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             self._timeout_ms = self._first_timeout_ms
         again = "the batch is published after a restart"
-        return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
+        what = f'publishing for "{self.application}" as "{transactional_id(self.application, self.slot)}"'
+        return kafka_error(what, error, self.servers, hint=again)
 
     def _drop(self, producer: Producer) -> KafkaError | None:
         """Abort the open transaction and close; returns the error of the abort, None if it succeeded."""

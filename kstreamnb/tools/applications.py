@@ -1,4 +1,4 @@
-"""Loads the application that a command-line argument names: a topology, a builder, or a function that returns one."""
+"""Loads what arguments of the command name as ``module:name``: an application, and functions of its settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from inspect import isfunction, ismodule, signature
 from pathlib import Path
 from traceback import format_exception
@@ -23,6 +24,7 @@ from kstreamnb.source_location import PACKAGE, origin_of
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.config_file import read_settings, read_text
 
+_MAY_NAME_CODE = "handler", "extractor", "serde"  # the ends of the settings' names
 _FRAMES_BEFORE = "<frozen ", PACKAGE, *(str(Path(file).parent) for file in (click.__file__, importlib.__file__))
 
 
@@ -30,20 +32,31 @@ def load_application(application: str) -> Topology:
     """Load the topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java
     application. Errors of the package name the user's line.
     """
-    try:
+    with _users_code():
         return _loaded(application)
+
+
+@contextmanager
+def _users_code() -> Iterator[None]:
+    """Give errors of the package the user's line; print others with their traceback from the user's first frame on."""
+    try:
+        yield
     except KStreamError as error:
         trace = _users_frames(error)
         error.at(None if trace is None else origin_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         raise
+    except Exception as error:
+        text = "".join(format_exception(error.with_traceback(_users_frames(error))))
+        click.echo(text, err=True, nl=False)
+        raise click.exceptions.Exit(1) from error
 
 
 def _loaded(application: str) -> Topology:
     path, _, name = application.partition(":")
     if path == "-" or path.endswith(".txt"):
         return cast("Topology", parse_description(_text(path)))  # it describes and draws itself as a topology does
-    module = _module(path)
     if not name:
+        module = _module(path)
         found = vars(module).items()
         kinds = Topology, StreamsBuilder  # a topology goes before the builder that has built it
         named = ([each for each, value in found if isinstance(value, kind)] for kind in kinds)
@@ -56,15 +69,20 @@ def _loaded(application: str) -> Topology:
             hint = f"name one, as in {path}:{names[0] if names else 'topology'}"
             raise ConfigError(f'"{path}" does not have one topology', detail=detail, hint=hint)
         name = names[0]
-    if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
-        raise unknown("name", f"{path}:{name}", [f"{path}:{each}" for each in known], error=ConfigError)
-    value: Any = getattr(module, name)
+    value = _named(path, name)
     value = value() if callable(value) and not isinstance(value, StreamsBuilder) else value
     value = value.build() if isinstance(value, StreamsBuilder) else value
     if not isinstance(value, Topology):
         raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
+
+
+def _named(path: str, name: str) -> Any:
+    module = _module(path)
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if not each.startswith("_") and not ismodule(value)]
+        raise unknown("name", f"{path}:{name}", [f"{path}:{each}" for each in known], error=ConfigError)
+    return getattr(module, name)
 
 
 def _may_build(value: object, module: object) -> bool:
@@ -79,9 +97,12 @@ def _module(path_or_name: str) -> Any:
         path = Path(path_or_name)
         if not path.is_file():
             raise ConfigError(f'file "{path_or_name}" does not exist')
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
         if spec is None or spec.loader is None:
             raise ConfigError(f'file "{path_or_name}" cannot be loaded')
+        known = sys.modules.get(path.stem)
+        if getattr(known, "__file__", None) == str(path.resolve()):
+            return known
         folder = str(path.resolve().parent)  # for the modules beside it, also in Spark's workers on this machine
         sys.path.insert(0, folder)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
@@ -107,17 +128,20 @@ def _text(path: str) -> str:
 
 
 def config_options(given: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of texts NAME=VALUE and files, by name; a later one wins."""
+    """Return the settings of texts NAME=VALUE and files, by name; a later one wins.
+
+    A handler, extractor or serde may be ``module:name`` or ``file.py:name``.
+    """
     for each in given:
         if "=" not in each and not Path(each).is_file():
             raise click.BadParameter(f'"{each}" is neither NAME=VALUE nor a file', param_hint="--config")
     parts = (dict([each.split("=", 1)]) if "=" in each else read_settings(each) for each in given)
-    return {name: value for part in parts for name, value in part.items()}
-
-
-def users_traceback(error: BaseException) -> str:
-    """Return the traceback of an error of the user's code, from the user's first frame on."""
-    return "".join(format_exception(error.with_traceback(_users_frames(error))))
+    settings = {name: value for part in parts for name, value in part.items()}
+    for name, value in settings.items():
+        if name.endswith(_MAY_NAME_CODE) and ":" in str(value):
+            with _users_code():
+                settings[name] = _named(*value.split(":", 1))
+    return settings
 
 
 def _users_frames(error: BaseException) -> TracebackType | None:

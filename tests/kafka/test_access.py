@@ -103,7 +103,7 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
     _allow(guarded, GROUP, "shop", "READ")
     _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
     _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
-    _refused(run, 'publishing for "shop" failed', "Transactional Id authorization failed", "RECIPES.md")
+    _refused(run, 'publishing for "shop" as "shop.sink" failed', "Transactional Id authorization failed", "RECIPES.md")
     _allow(guarded, TRANSACTION, "shop.sink", "WRITE")
     query = _granted(run)
     assert counts(sent) == final(above.read("shop-out"))
@@ -172,7 +172,9 @@ def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> 
         assert time.monotonic() < end
 
 
-def test_the_log_of_a_query_says_that_its_password_was_changed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_and_status_of_a_query_say_that_its_password_was_changed(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     """The broker restarts with another password: it refuses connections first, and then the client."""
 
     def warned(reason: str) -> bool:
@@ -195,7 +197,12 @@ def test_the_log_of_a_query_says_that_its_password_was_changed(bench: Bench, cap
         await_line("Connection refused")
         own.users = {"shop": "second"}
         own.start()
+        assert query.status(lag=False).away is not None
         await_line("Invalid username or password")
+        status = query.status(lag=False)
+        assert "running" == status.state
+        assert "Invalid username or password" in str(status.away)
+        assert f"waits for the broker: {status.away}" in str(status)
         assert "second" not in caplog.text
         query.stop()
         sent += above.fill("rotated-in", 10, 2, begin=10)

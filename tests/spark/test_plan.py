@@ -12,7 +12,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.planning.placement import plan_application, useful_partitions
-from kstreamnb.spark.planning.preflight import refuse_what_is_too_large
+from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 
 
 def shop() -> ks.Topology:
@@ -185,13 +185,17 @@ def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: A
     assert "At: test_plan.py" in notes
 
 
-def test_a_registry_in_this_process_is_refused() -> None:
+def test_a_registry_in_this_process_is_planned_with_a_warning_and_refused_by_a_run() -> None:
     """Workers have other processes, so that each record would go to the dead-letter topic."""
     builder = ks.StreamsBuilder("registered")
     order = ks.kafka.SchemaRegistry("mock://plan").avro("orders", '{"type": "record", "name": "Order", "fields": []}')
     builder.stream("orders", value_serde=order).to("out")
+    with pytest.warns(UserWarning, match='registry "mock://plan" keeps its schemas in one process') as warned:
+        planned = ks.plan(builder.build())
+    assert "outputs: out" in str(planned)
+    assert __file__ == warned[0].filename
     with pytest.raises(ks.errors.SparkError, match='serde "avro<orders-value>" cannot be sent to Spark\'s') as refused:
-        ks.plan(builder.build())
+        refuse_what_cannot_run(planned.deployment.application)
     assert 'registry "mock://plan" keeps its schemas in one process' in "\n".join(refused.value.__notes__)
     builder = ks.StreamsBuilder("registered")
     order = ks.kafka.SchemaRegistry("http://registry:8081").avro("orders", '"string"')

@@ -210,6 +210,41 @@ def test_settings_are_read_from_files_in_order(run, tmp_path):
     assert "ZeroDivisionError" in run(*command, "--config", "more.yaml", "--config", "processing_handler=fail").output
 
 
+def test_functions_of_settings_are_named_as_applications_are(run, tmp_path, request):
+    """A handler by module, by file, and in a file of settings; a misspelled one is an error with the known names."""
+    handlers = "\ndef skip(context, error):\n    return 'continue'\n\ndef broken(context):\n    return 'continue'\n"
+    (tmp_path / "skipping.py").write_text(APP.replace("v * 2", "v / 0") + handlers)
+    (tmp_path / "shop.properties").write_text("processing.exception.handler=skipping:skip\n")
+    request.addfinalizer(lambda: sys.modules.pop("skipping", None))
+    command = ["replay", "skipping.py:topology", "sample.md", "--config"]
+    assert "Cause: ZeroDivisionError" in run(*command, "processing_handler=fail").output
+    for chosen in (
+        "processing_handler=skipping:skip",
+        "processing.exception.handler=skipping.py:skip",
+        "shop.properties",
+    ):
+        result = run(*command, chosen)
+        assert "2 records in, 0 out" in result.output, result.output
+    assert 'did you mean "skipping:skip"?' in run(*command, "processing_handler=skipping:skipp").output
+    assert "context, error" in run(*command, "processing_handler=skipping:broken").output
+    assert 'module "nowhere" does not exist' in run(*command, "processing_handler=nowhere:skip").output
+
+
+def test_an_operator_may_continue_after_records_that_were_removed_unread(run, monkeypatch):
+    """The flag is the argument of `deploy`, and off by default."""
+    seen = []
+
+    def refuse(topology, **options):
+        seen.append(options["fail_on_loss"])
+        raise SystemExit(3)
+
+    monkeypatch.setattr("kstreamnb.spark.deploy.deploy", refuse)
+    command = ["deploy", "app_of_test.py:topology", "--servers", "localhost:9", "--checkpoint", "c"]
+    for flags in ((), ("--no-fail-on-loss",)):
+        assert 3 == run(*command, *flags).exit_code
+    assert [True, False] == seen
+
+
 def test_an_error_of_the_system_is_one_line(run):
     """A full disk, a folder that takes no files."""
     for output, words in (("/dev/full", "No space left on device"), ("/proc/g", "/proc/g: No such file or directory")):

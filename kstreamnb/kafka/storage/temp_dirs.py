@@ -8,20 +8,29 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kstreamnb.kafka.storage.checkpoint_lock import LOCK_FILE, SharedLock, in_use
+from kstreamnb.kafka.storage.checkpoint_lock import LOCK_FILE, SharedLock, in_use, unwritable
+
+_ROOM = 1 << 20  # bytes
 
 
 def temp_dir(kind: str, *, removed: bool = True) -> Path:
     """Create a temporary folder that is removed when this process ends, unless ``removed`` is False.
 
     Folders of processes that were killed are removed now: their locks are free.
+
+    Raises: StorageError if there is no room: pyspark would wait forever for a JVM that cannot write its files.
     """
     prefix = f"kstreamnb-{kind}-"
     if os.name == "posix":  # other systems have no locks to check
         for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             if (old / LOCK_FILE).exists() and not in_use(old):
                 shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(_ROOM))
+        folder = Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise unwritable(Path(tempfile.gettempdir()), error, "temporary folder") from error
     lock = SharedLock(folder)
     atexit.register(*((_remove, folder, lock) if removed else (lock.release,)))
     return folder

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.spark.execution.worker_progress import positions_folder, task_positions
+from kstreamnb.spark.jvm.session import has_executors
 from kstreamnb.spark.query.batch_handler import SlowBatch
 from kstreamnb.spark.state.checkpoint_reader import last_begun
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # the watch is a companion of the query
     from kstreamnb.spark.query.query import Query
 
 _EVERY_S = 0.5
+_NO_EXECUTORS = "waiting for executors, of which Spark has none"
 
 
 class SlowBatches:
@@ -43,10 +45,12 @@ class SlowBatches:
     def _phase(self) -> str:
         """Return what a batch does while no task is at work."""
         action = self._query.control.action
-        if not self._query.book.broker_reachable:
+        if self._query.book.away is not None:
             return "waiting for Kafka, which cannot be reached"
         if action.busy.locked():
             return "publishing to Kafka" if action.sink.kafka else "publishing to the sink"
+        if not has_executors(self._query.spark):
+            return _NO_EXECUTORS
         return "starting" if positions_folder(self._query.control.files) is not None else "positions unknown"
 
     def _look(self, now_s: float) -> SlowBatch | None:
@@ -71,8 +75,9 @@ class SlowBatches:
         if seconds < self._slow_s and not any(each.restored for each in positions):
             return None
         known = bool(positions) and not any(each.unknown for each in positions)
-        stuck = known and now_s - self._moved_s >= self._slow_s
-        slow = SlowBatch(number, seconds, positions, stuck, self._phase())
+        phase = self._phase()
+        stuck = (known or phase == _NO_EXECUTORS) and now_s - self._moved_s >= self._slow_s
+        slow = SlowBatch(number, seconds, positions, stuck, phase)
         if seconds >= self._told_s:
             self._told_s = 2 * seconds
             query.control.action.log.warn("slow batch", batch=number, seconds=round(seconds), at=str(slow))

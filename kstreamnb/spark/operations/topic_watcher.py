@@ -56,7 +56,7 @@ class TopicWatcher:
         """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
-        self._query.book.broker_reachable, self._compared_s, self._away = True, -_IDS_EVERY_S, type(None)
+        self._query.book.away, self._compared_s, self._away = None, -_IDS_EVERY_S, type(None)
         self._answered_s = time.monotonic()
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
@@ -75,7 +75,8 @@ class TopicWatcher:
         A broker that restarts with other passwords refuses connections first, and then the client.
         """
         log, book, now_s = self._query.control.action.log, self._query.book, time.monotonic()
-        before, self._away, book.broker_reachable = self._away, type(error), error is None
+        before, self._away = self._away, type(error)
+        book.away = None if error is None else error.detail or error.message
         if error is not None and before is not self._away:
             log.warn("broker cannot be reached", error=error.message, reason=error.detail)
         elif before is not self._away:

@@ -318,12 +318,16 @@ def _reduce_registry_serde(serde: RegistrySerde) -> object:
     return serde.__reduce_ex__(5)
 
 
-class DeploymentPickler(cloudpickle.CloudPickler):
-    """Keeps the files of functions, from which errors show a line: cloudpickle 3.1.3 leaves them out; checks serdes."""
+class FunctionPickler(cloudpickle.CloudPickler):
+    """Keeps the files of functions, from which errors show a line: cloudpickle 3.1.3 leaves them out."""
 
-    dispatch_table: ClassVar = ChainMap(
-        {CodeType: _reduce_code, RegistrySerde: _reduce_registry_serde}, cloudpickle.CloudPickler.dispatch_table
-    )
+    dispatch_table: ClassVar = ChainMap({CodeType: _reduce_code}, cloudpickle.CloudPickler.dispatch_table)
+
+
+class DeploymentPickler(FunctionPickler):
+    """Refuses serdes that workers could not use, as well."""
+
+    dispatch_table: ClassVar = ChainMap({RegistrySerde: _reduce_registry_serde}, FunctionPickler.dispatch_table)
 
 
 def _load(key: str, packed: bytes) -> Deployment:

@@ -203,7 +203,7 @@ def plan(
     application = over(split=None)
     if useful_partitions(application, spark_partitions) == 1:
         application = over(split=())
-    refuse_what_cannot_run(application)
+    refuse_what_cannot_run(application, planned=True)
     deployment = plan_deployment(application.id, [application], spark_partitions)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
     resent = not settings.exactly_once if guarantee is None else guarantee == "at_least_once"

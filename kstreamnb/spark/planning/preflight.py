@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import io
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kstreamnb.errors import SparkError, TopologyError
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.planning.deployment import ApplicationPlan, DeploymentPickler
+from kstreamnb.spark.planning.deployment import ApplicationPlan, DeploymentPickler, FunctionPickler
 from kstreamnb.topology.topology import Topology
 
 _BESIDE = 1 << 16  # packed by Spark beside the topology
@@ -25,13 +26,22 @@ _MAKE_IT_THERE = (
 )
 
 
-def refuse_what_cannot_run(application: ApplicationPlan) -> None:
-    """Raise SparkError for the first node that Spark's workers cannot run; nothing has started then."""
+def refuse_what_cannot_run(application: ApplicationPlan, *, planned: bool = False) -> None:
+    """Raise SparkError for the first node that Spark's workers cannot run; nothing has started then.
+
+    With ``planned`` a registry in this process is a warning: tests have one, and the plan is that of any registry.
+    """
     if not application.external:
         fact = f'application "{application.id}" reads no topic'
         hint = "add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)"
         raise TopologyError(fact, detail="only global tables and topics that it writes itself feed it", hint=hint)
     if _failure(application) is None:
+        try:
+            DeploymentPickler(io.BytesIO(), 5).dump(application)
+        except SparkError as error:
+            if not planned:
+                raise
+            warnings.warn(f"{error}: {error.detail}; {error.hint}", stacklevel=3)  # the line that calls plan()
         return
     topology = application.topology
     for node in topology.nodes.values():
@@ -82,9 +92,7 @@ def _cannot(what: str) -> str:
 def _failure(part: object) -> str | None:
     """Return why an object cannot be pickled, in one line; None if it can."""
     try:
-        DeploymentPickler(io.BytesIO(), 5).dump(part)
-    except SparkError:
-        raise
+        FunctionPickler(io.BytesIO(), 5).dump(part)
     except Exception as error:  # whatever pickling a user's object raises is the reason
         return (str(error) or type(error).__name__).splitlines()[0]
     return None

@@ -35,8 +35,8 @@ class SlowBatch:
     """A batch that runs longer than it should: number, seconds so far, the tasks at work, and whether they advance.
 
     ``phase`` says what the batch does while no task is at work. ``stuck`` says that no task has moved to another record
-    for the time after which a batch counts as slow. It is False if no task is at work, or if the positions are not
-    known, such as those of workers of a cluster.
+    for the time after which a batch counts as slow, or that Spark has no executor. Otherwise it is False if no task is
+    at work, or if the positions are not known, such as those of workers of a cluster.
     """
 
     number: int
@@ -193,6 +193,9 @@ class BatchAction:
         self._tell_of_gaps(batch)
         self._tell_of_drops(batch)
         self._tell_of_clock(batch.clock_ms - figures.at_ms)
+        restored = sum(report["state"] == "rebuild" for report in batch.output.reports)
+        if restored:  # after a start; or an executor or a worker process has ended, and others run its tasks
+            self.log.note("state restored", batch=batch.number, tasks=restored)
         if done.differs:
             self.log.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")
         for watcher in list(self.watchers):

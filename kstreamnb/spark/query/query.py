@@ -177,6 +177,7 @@ class Query(Suggesting):
             last_error=None if last_error is None else failure_line(last_error),
             metrics=tuple(self.book.all(state=state.shown)),
             last=self.book.recent[-1] if self.book.recent else None,
+            away=self.book.away,
         )
 
     def _state(self) -> State:

@@ -46,6 +46,7 @@ class QueryStatus(Tabular):
         last_error: the text of the last error, also after a restart.
         metrics: counts and rates since the query was made, as `Query.metrics` returns them, without the lag.
         last: the figures of the last batch; None before the first.
+        away: why the query waits for its broker, such as a refused password; None while it does not.
 
     Example:
         >>> print(QueryStatus("running", 3, 0, {"pages": {0: 2}}, application="visits"))
@@ -68,6 +69,7 @@ class QueryStatus(Tabular):
     last_error: str | None = None
     metrics: tuple[Metric, ...] = ()
     last: BatchFigures | None = None
+    away: str | None = None
 
     @property
     def title(self) -> str:
@@ -90,13 +92,14 @@ class QueryStatus(Tabular):
         return {task: tuple(show(each.get(name, 0)) for name, show in _FIGURES.items()) for task, each in rows.items()}
 
     def more(self) -> Iterator[str]:
-        """Yield rates, lag, the last batch, and errors."""
+        """Yield rates, lag, the last batch, why it waits for the broker, and errors."""
         lag = "lag unknown" if self.lag < 0 else f"lag {pluralize(self.lag, 'record')}"
         yield f"in {flow_text(self.metrics, 'records-consumed')}; out {flow_text(self.metrics, 'record-send')}; {lag}"
         if self.last is not None:
             size = format_size(self.last.state_bytes)
             read, written = pluralize(self.last.consumed, "record"), self.last.published
             yield f"last batch: {read} in, {written:,} out, {1000 * self.last.seconds:,.0f} ms; state {size}"
+        yield from [f"waits for the broker: {self.away}"] if self.away else []
         yield from [f"slow batch: {self.slow}"] if self.slow else []
         yield from [f"last error: {self.last_error or self.error}"] if self.last_error or self.error else []
 

@@ -128,7 +128,8 @@ class MetricsBook:
         self.skipped = 0  # offsets that the cluster removed before they were read
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
         self.replicas = 0  # the fewest of a topic that the query writes; 0 if it writes none
-        self.broker_reachable, self.restarts = True, 0  # at the last look; automatic ones
+        self.away: str | None = None  # why the broker did not answer the last look
+        self.restarts = 0  # automatic ones
         self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
         self.lags: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # epoch ms and waiting records, when looked at
@@ -207,7 +208,7 @@ class MetricsBook:
                 "running": state == "running",
                 "failed-stream-threads": state == "failed",
                 "topic-replicas-min": self.replicas,
-                "broker-reachable": self.broker_reachable,
+                "broker-reachable": self.away is None,
                 "restarts-total": self.restarts,
             },
             "stream-thread-metrics": self._thread(),

@@ -6,13 +6,15 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import CheckpointError, ConfigError, StorageError
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, FileClaim, LocalFiles, local_folder, to_files
-from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
+from kstreamnb.kafka.storage.checkpoint_lock import SharedLock, in_use
+from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution.failures import is_damage, spark_failure
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
@@ -64,6 +66,20 @@ def test_a_path_with_a_colon_is_a_folder_and_a_path_object_is_never_an_address(t
     assert here / "C:/data" == local_folder("C:/data")
     assert here / "a:b" == local_folder(Path("./a:b"))
     assert here / "here/a:b" == local_folder("here/a:b")
+
+
+def test_a_temporary_folder_without_room_is_refused_before_spark_waits_for_its_files() -> None:
+    """Pyspark would wait forever for the file of a JVM that cannot write it; nothing is left there."""
+    resource = pytest.importorskip("resource", reason="limits of a process are those of POSIX")
+    before, limits = set(Path(gettempdir()).glob("*")), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"temporary folder .* cannot be written") as caught:
+            temp_dir("spark")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "the system says: File too large" == caught.value.detail
+    assert [] == [each for each in {*Path(gettempdir()).glob("kstreamnb-spark-*")} - before if not in_use(each)]
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path: Path) -> None:

@@ -16,6 +16,13 @@ from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.telemetry.query_log import QueryLog
 
 
+def session(executors: int) -> Any:
+    """A session of a cluster that knows its driver and some executors."""
+    known = SimpleNamespace(size=lambda: 1 + executors)
+    context = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: known))
+    return SimpleNamespace(sparkContext=SimpleNamespace(master="spark://master:7077", _jsc=context))
+
+
 @pytest.mark.parametrize(
     ("publishes", "kafka", "reachable", "phase"),
     [
@@ -36,8 +43,9 @@ def test_a_batch_without_tasks_publishes_or_starts(
     sink, last = SimpleNamespace(kafka=kafka), SimpleNamespace(number=3)
     action = SimpleNamespace(busy=busy, sink=sink, last=last, log=QueryLog("shop", "q"))
     query: Any = SimpleNamespace(
-        book=SimpleNamespace(broker_reachable=reachable),
+        book=SimpleNamespace(away=None if reachable else "Connection refused"),
         control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)),
+        spark=session(executors=2),
     )
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None
@@ -45,6 +53,25 @@ def test_a_batch_without_tasks_publishes_or_starts(
     assert slow is not None
     assert not slow.stuck
     assert str(slow).endswith(f"batch 4 runs for 1m40s: {phase}"), str(slow)
+
+
+def test_a_batch_without_executors_is_stuck_so_that_the_process_is_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standalone master that has lost its state ends them, and gives this application no others."""
+    monkeypatch.setattr(slow_batches, "last_begun", lambda files: 4)
+    last, log = SimpleNamespace(number=3), QueryLog("shop", "q")
+    action = SimpleNamespace(busy=threading.Lock(), sink=SimpleNamespace(kafka=True), last=last, log=log)
+    control = SimpleNamespace(action=action, files=LocalFiles(tmp_path))
+    query: Any = SimpleNamespace(book=SimpleNamespace(away=None), control=control, spark=session(executors=0))
+    watch = SlowBatches(query, "1m")
+    assert watch._look(0.0) is None
+    slow = watch._look(100.0)
+    assert "batch 4 is stuck for 1m40s: waiting for executors, of which Spark has none" == str(slow)
+    query.book.away = "Connection refused"
+    slow = watch._look(101.0)
+    assert slow is not None
+    assert not slow.stuck
 
 
 def test_tasks_of_the_next_batch_are_not_those_of_the_batch_that_is_published(
@@ -59,7 +86,9 @@ def test_tasks_of_the_next_batch_are_not_those_of_the_batch_that_is_published(
         busy=busy, sink=SimpleNamespace(kafka=True), last=SimpleNamespace(number=3), log=QueryLog("shop", "q")
     )
     query: Any = SimpleNamespace(
-        book=SimpleNamespace(broker_reachable=True), control=SimpleNamespace(action=action, files=LocalFiles(tmp_path))
+        book=SimpleNamespace(away=None),
+        control=SimpleNamespace(action=action, files=LocalFiles(tmp_path)),
+        spark=session(executors=2),
     )
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None

@@ -40,6 +40,8 @@ class EndedStream:
 class RunningSession:
     """Spark's session, of which only this is asked."""
 
+    master = "local[2]"
+
     @property
     def sparkContext(self) -> RunningSession:
         """Itself."""

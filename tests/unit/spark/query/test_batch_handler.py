@@ -73,6 +73,21 @@ def test_skipped_records_leave_one_warning_per_batch_and_reason(
     ]
 
 
+def test_the_log_says_when_tasks_read_their_state_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their executor was lost, which is otherwise in Spark's log alone; tasks that kept their state are not counted."""
+    caplog.set_level("INFO", logger="kstreamnb.query")
+    query = query_without_spark(tmp_path, Fine())
+    launch(query, None)
+    counts = {"consumed": 5, "produced": 0, "topics": {}, "stream_time_ms": 0, "state_bytes": 0, "dropped": {}}
+    for batch, states in enumerate((["hit", "hit", "hit"], ["rebuild", "hit", "rebuild"])):
+        reports: list[Any] = [
+            {**counts, "task": f"0/0_{task}", "level": 0, "seconds": 0.0, "state": state}
+            for task, state in enumerate(states)
+        ]
+        query.control.action.publish(QueryBatch(batch, "", {}, 0, BatchOutput(reports=reports)))
+    assert ["again: state restored (batch 1, tasks 2)"] == [text for text in caplog.messages if "restored" in text]
+
+
 def test_a_batch_that_runs_again_counts_only_the_records_that_were_removed_since(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

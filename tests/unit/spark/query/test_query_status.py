@@ -24,6 +24,13 @@ def test_the_failure_of_a_query_is_one_line_with_cause_record_and_line() -> None
     assert f"node \"KM\" failed with KeyError: 'kmm'; record trips-0@7; {at}" == text
 
 
+def test_the_status_of_a_query_that_its_broker_refuses_says_why() -> None:
+    """It runs, and waits; the reason is that of the log."""
+    refused = QueryStatus("running", 3, -1, {}, application="shop", away="SASL: Invalid username or password")
+    assert "waits for the broker: SASL: Invalid username or password" in str(refused).splitlines()
+    assert "broker" not in str(QueryStatus("running", 3, 0, {}, application="shop"))
+
+
 def test_a_cycle_reads_ranges_of_partitions() -> None:
     """Sub-topologies that feed each other are one task, whose partitions would not fit into a line one by one."""
     builder = ks.StreamsBuilder("shop")
