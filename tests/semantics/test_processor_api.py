@@ -236,7 +236,9 @@ def test_a_processor_can_forward_to_its_children_while_it_is_initialized() -> No
         def process(self, record: Any) -> None:
             self.told.append(f"process {record.key}")
 
-    topology = ks.Topology().add_source("source", "in").add_processor("first", partial(Forwards, "first", told), "source")
+    topology = (
+        ks.Topology().add_source("source", "in").add_processor("first", partial(Forwards, "first", told), "source")
+    )
     topology.add_processor("child", partial(Notes, "child", told), "first")
     ks.TopologyTestDriver(topology).close()
     assert told[-5:] == ["init first", "process k", "init child", "close first", "close child"]
