@@ -375,8 +375,8 @@ class UuidSerde(Serde[UUID]):
         groups = _UUID.fullmatch(data) if len(data) <= 36 else None
         if groups is None:
             raise ValueError("expected five groups of hexadecimal digits, with hyphens between them")
-        sized = zip(groups.groups(), (8, 4, 4, 4, 12), strict=True)
-        return UUID(b"".join(group[-size:].zfill(size) for group, size in sized).decode())
+        digits = (group[-n:].zfill(n) for group, n in zip(groups.groups(), (8, 4, 4, 4, 12), strict=True))
+        return UUID(b"".join(digits).decode())
 
 
 @dataclass(frozen=True)

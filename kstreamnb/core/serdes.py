@@ -217,8 +217,7 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         return type(value.key) in (inner := self.inner_serde).plain and inner.keeps(value.key)
 
     def _inner_bytes(self, value: Windowed[object]) -> bytes:
-        key = self.inner_serde.serialize(value.key)
-        if key is None:
+        if (key := self.inner_serde.serialize(value.key)) is None:
             raise self._unwritable(value, "its key has no bytes")
         return key
 

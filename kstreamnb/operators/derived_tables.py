@@ -193,8 +193,7 @@ class TableTransformValues(DerivedTable):
         transformer = self.supplier()
         transform: Compute = getattr(transformer, "transform", None) or transformer
         if transform is not transformer:  # otherwise it is a plain function
-            own = TransformerContext(context, _may_not_forward)
-            context.on_start(partial(start, transformer, context, own))
+            context.on_start(partial(start, transformer, context, TransformerContext(context, _may_not_forward)))
         return transform
 
 
