@@ -275,10 +275,17 @@ class UserProcessor(Operator):
     record_kind: ClassVar[type[Record[Any, Any]]] = Record
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Create the processor and return the function that feeds it."""
-        processor = self.supplier()
-        start(processor, context, self.context_kind(context, forward))
-        run, new, kind = processor.process, tuple.__new__, self.record_kind
+        """Return the function that feeds the processor, which is created when the task starts."""
+        own, new, kind = self.context_kind(context, forward), tuple.__new__, self.record_kind
+        run: Any = None
+
+        def create() -> None:
+            nonlocal run
+            processor = self.supplier()
+            run = processor.process
+            start(processor, context, own)
+
+        context.on_start(create)
 
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             run(new(kind, (key, value, timestamp, headers)))
@@ -299,7 +306,7 @@ class UserFixedKeyProcessor(UserProcessor):
 
 
 def start(processor: object, context: BindContext, own: ProcessorContext) -> None:
-    """Have a processor or transformer initialized after all nodes are bound, and closed with the task."""
+    """Have a processor or transformer initialized after all have been created, and closed with the task."""
     init, close = getattr(processor, "init", None), getattr(processor, "close", None)
     if init is not None:
         context.on_start(partial(init, own))

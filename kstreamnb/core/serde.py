@@ -353,9 +353,12 @@ class BooleanSerde(Serde[bool]):
         return data == b"\x01"
 
 
+_UUID = re.compile(rb"\+?([0-9a-f]+)" + rb"-\+?([0-9a-f]+)" * 4, re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class UuidSerde(Serde[UUID]):
-    """A UUID as its text of 36 characters."""
+    """A UUID as its text of 36 characters; as in Java, groups without their leading zeros are read, too."""
 
     name: str = "uuid"
     width: int = 36
@@ -369,10 +372,11 @@ class UuidSerde(Serde[UUID]):
         return str(value).encode()
 
     def _read(self, data: bytes) -> UUID:
-        uuid = UUID(data.decode())
-        if str(uuid).encode() != data.lower():  # Python accepts more spellings than Java does
-            raise ValueError("hyphens are missing or misplaced")
-        return uuid
+        groups = _UUID.fullmatch(data) if len(data) <= 36 else None
+        if groups is None:
+            raise ValueError("expected five groups of hexadecimal digits, with hyphens between them")
+        digits = (group[-n:].zfill(n) for group, n in zip(groups.groups(), (8, 4, 4, 4, 12), strict=True))
+        return UUID(b"".join(digits).decode())
 
 
 @dataclass(frozen=True)

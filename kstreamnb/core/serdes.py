@@ -126,7 +126,7 @@ class JsonSerde(Serde):
         return value
 
 
-_MIN, _MAX, _FIXED, _VARIABLE = 1 - 2**63, 2**63 - 1, 0, 1
+_MIN, _MAX, _FIXED, _VARIABLE, _NO_ITEM = 1 - 2**63, 2**63 - 1, 0, 1, 2**32 - 1
 _Size: TypeAlias = timedelta | str | int | None
 
 
@@ -170,19 +170,19 @@ class ListSerde(Serde[list[T | None]]):
 
     def _read_variable(self, data: bytes) -> list[T | None]:
         items: list[T | None] = []
-        (size,), at = struct.unpack_from(">i", data, 1), 5
+        (size,), at = struct.unpack_from(">I", data, 1), 5
         for _ in range(size):
-            (length,) = struct.unpack_from(">i", data, at)
-            end = at + 4 + max(length, 0)
+            (length,) = struct.unpack_from(">I", data, at)
+            end = at + 4 + (0 if length == _NO_ITEM else length)
             if end > len(data):
                 raise IndexError(f"an item ends at {end}")
-            items.append(None if length < 0 else self.inner.deserialize(data[at + 4 : end]))
+            items.append(None if length == _NO_ITEM else self.inner.deserialize(data[at + 4 : end]))
             at = end
         return items
 
     def _read_fixed(self, data: bytes, width: int) -> list[T | None]:
         (missing,) = struct.unpack_from(">i", data, 1)
-        *nulls, size = struct.unpack_from(f">{missing}ii", data, 5)
+        *nulls, size = struct.unpack_from(f">{missing}iI", data, 5)
         items = (data[at : at + width] for at in count(9 + 4 * missing, width))
         return [None if index in nulls else self.inner.deserialize(next(items)) for index in range(size)]
 
@@ -217,7 +217,9 @@ class WindowedSerde(SerdeAround[Windowed[object]]):
         return type(value.key) in (inner := self.inner_serde).plain and inner.keeps(value.key)
 
     def _inner_bytes(self, value: Windowed[object]) -> bytes:
-        return self.inner_serde.serialize(value.key) or b""
+        if (key := self.inner_serde.serialize(value.key)) is None:
+            raise self._unwritable(value, "its key has no bytes")
+        return key
 
     def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed[object]:
         """Return the key from its part of the bytes, in a window that Kafka could have made."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Process
@@ -192,7 +193,7 @@ class TableTransformValues(DerivedTable):
         transformer = self.supplier()
         transform: Compute = getattr(transformer, "transform", None) or transformer
         if transform is not transformer:  # otherwise it is a plain function
-            start(transformer, context, TransformerContext(context, _may_not_forward))
+            context.on_start(partial(start, transformer, context, TransformerContext(context, _may_not_forward)))
         return transform
 
 

@@ -40,6 +40,9 @@ class DuplicateRows(WindowRows):
                 return
             if not (type(value) is text and value.isascii()):
                 value = value if type(value) is copies and rows.count < MOST_COPIES else prepare(value)
+                if value is None:  # the serde has no bytes for it
+                    slow(key, None, window_start)
+                    return
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
@@ -78,14 +81,14 @@ class DuplicateRows(WindowRows):
         return [(*divmod(position, NUMBERS), self.raw[raw_key, position]) for position in positions]
 
     def _put_slowly(self, key: object, value: object, window_start: int) -> None:
-        key, persistent, clock = self.keys.encode(key), self.spec.persistent, self.raw.get(None, _NO_CLOCK)
+        key, row, clock = self.keys.encode(key), self._kept(value), self.raw.get(None, _NO_CLOCK)
         number, latest_ms = (clock[1] + 1) % NUMBERS, max(window_start, clock[0])
         refused = window_start <= latest_ms - self.retention.retention_ms
-        observed_ms = clock[0] if value is None and persistent else latest_ms
-        self._advance((observed_ms, number, clock[-1] if value is None else number))
+        observed_ms = clock[0] if row is None and self.spec.persistent else latest_ms
+        self._advance((observed_ms, number, clock[-1] if row is None else number))
         raw_key = (key, window_start << SEQUENCE_BITS | number)
-        if value is not None or (refused and not persistent):
-            self.write(raw_key, self._kept(value))
+        if row is not None or (refused and not self.spec.persistent):
+            self.write(raw_key, row)
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 

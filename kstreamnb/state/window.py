@@ -69,6 +69,9 @@ class WindowRows(TimedRows[int]):
                 (kind is int and least < part < most) or (kind is text and part.isascii())
             ):
                 value = prepare(value)
+                if value is None:  # the serde has no bytes for it
+                    slow(key, None, window_start)
+                    return
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
@@ -218,9 +221,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
-        key, start, end = session
-        self._check_session(start, end)
-        raw_key = self.keys.encode(key), (end, start)
+        raw_key, end = self._raw_key(session), session.end
         if end > self.retention.observed_ms and self.spec.persistent:
             self._advance((end, 0))
         old = self.raw.pop(raw_key, None)
@@ -326,6 +327,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
 
     def _raw_key(self, session: Windowed[object]) -> SessionKey:
         key, start, end = session
+        self._check_session(start, end)
         return self.keys.encode(key), (end, start)
 
     def _user_key(self, raw_key: SessionKey) -> Windowed[object]:

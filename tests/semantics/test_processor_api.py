@@ -192,10 +192,11 @@ def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
 
 
 class Telling(ks.Processor[Any, Any, Any, Any]):
-    """Tells when it is initialized and closed."""
+    """Tells when it is created, initialized and closed."""
 
     def __init__(self, name: str, told: list[str]) -> None:
         self.name, self.told = name, told
+        self.told.append(f"create {self.name}")
 
     def init(self, context: Any) -> None:
         """Tell."""
@@ -209,15 +210,38 @@ class Telling(ks.Processor[Any, Any, Any, Any]):
         """Do nothing."""
 
 
-def test_processors_are_initialized_and_closed_in_the_order_of_the_topology() -> None:
-    """S2-32: parents before children, as in Kafka Streams."""
+def test_processors_are_created_initialized_and_closed_in_the_order_of_the_topology() -> None:
+    """S2-32: parents before children, as in Kafka Streams; all are created before the first is initialized."""
     told: list[str] = []
     topology = ks.Topology()
     topology.add_source("source", "in")
     for name, parent in (("first", "source"), ("child", "first"), ("second", "source")):
         topology.add_processor(name, partial(Telling, name, told), parent)
+    told.clear()  # each supplier was called twice, to check that it creates a new processor
     ks.TopologyTestDriver(topology).close()
-    assert told == [f"{what} {name}" for what in ("init", "close") for name in ("first", "child", "second")]
+    steps = ("create", "init", "close")
+    assert told == [f"{step} {name}" for step in steps for name in ("first", "child", "second")]
+
+
+def test_a_processor_can_forward_to_its_children_while_it_is_initialized() -> None:
+    """As in Kafka Streams: the child exists, although its own `init` comes later."""
+    told: list[str] = []
+
+    class Forwards(Telling):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.forward(ks.Record("k", "v", 0))
+
+    class Notes(Telling):
+        def process(self, record: Any) -> None:
+            self.told.append(f"process {record.key}")
+
+    topology = (
+        ks.Topology().add_source("source", "in").add_processor("first", partial(Forwards, "first", told), "source")
+    )
+    topology.add_processor("child", partial(Notes, "child", told), "first")
+    ks.TopologyTestDriver(topology).close()
+    assert told[-5:] == ["init first", "process k", "init child", "close first", "close child"]
 
 
 def test_processors_are_closed_although_one_fails() -> None:
@@ -233,7 +257,7 @@ def test_processors_are_closed_although_one_fails() -> None:
     topology.add_processor("good", partial(Telling, "good", told), "source")
     with pytest.raises(ks.errors.ProcessingError, match='close of node "bad" failed with ValueError') as caught:
         ks.TopologyTestDriver(topology).close()
-    assert told[2:] == ["close bad", "close good"]
+    assert told[-2:] == ["close bad", "close good"]
     assert caught.value.java == "failed to close processor bad"
 
 

@@ -39,7 +39,7 @@ class NodeContext:
         self.key_serde, self.value_serde = context.key_serde, context.value_serde
         self.drop = partial(context.drop, node)
         self.state_var, self.shared_state_var = partial(context.state_var, node), partial(context.state_var, "")
-        self.on_start = context.starters.setdefault(node, []).append
+        self.on_start = lambda callback: context.starters.setdefault(node, []).append(callback)
         self.only_reads = context.global_stores.__contains__
         self.note_processor = partial(setitem, context.processors, node)
         self._task_context, self._children, self._hop = context, children, hop

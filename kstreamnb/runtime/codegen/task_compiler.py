@@ -53,7 +53,8 @@ class TaskCompiler:
             if not self._inlines(name) and not isinstance(node, Source):
                 self._process(name)
         context.record_context.set((-1, context.clock.now_ms, None, None, ()), None, -1, "")  # of puts in `init`
-        for name in nodes:  # children are bound first, but Kafka Streams initializes parents first
+        # Children are bound first, but Kafka Streams creates all processors and then initializes them, parents first.
+        for name in (*nodes, *nodes):
             for begin in context.starters.pop(name, ()):
                 with self._starting(name):
                     begin()

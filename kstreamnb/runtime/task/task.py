@@ -335,7 +335,7 @@ class Task(Checkpointed, Queued):
     def close(self) -> None:
         """Close the users' processors in the order of the topology, also if one fails; stores stay as they are."""
         with ExitStack() as last_first:
-            for close in self.context.closers:
+            for close in reversed(self.context.closers):
                 last_first.callback(close)
             self.context.closers.clear()
 

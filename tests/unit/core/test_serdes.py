@@ -174,6 +174,7 @@ def test_most_flat_dicts_need_no_bytes() -> None:
         ("json", Windowed("a", 0, 1), "dict with text as names"),
         ("list<long>", 5, "list of int from"),
         ("windowed<string> time", "key", "Windowed with a key of str"),
+        ("windowed<string> session", Windowed(None, 0, 1), "its key has no bytes"),
     ],
 )
 def test_an_unwritable_value_is_refused_with_the_serdes_name_and_what_it_expects(name, value, detail):
@@ -245,6 +246,9 @@ def test_json_refuses_a_value_that_contains_itself():
         ("json", b"NaN", None),
         ("list<long>", b"\x00\x00", "Unable to deserialize into a List"),
         ("list<string>", b"\x01\x00\x00\x00\x01\x00\x00\x00\x09a", "Unable to deserialize into a List"),
+        ("list<string>", b"\x01\xff\xff\xff\xff", "Unable to deserialize into a List"),
+        ("list<string>", b"\x01\x00\x00\x00\x01\xff\xff\xff\xfe", "Unable to deserialize into a List"),
+        ("list<long>", b"\x00\xff\xff\xff\xff" + bytes(4), "Unable to deserialize into a List"),
         ("list<string>", b"\x07", "Invalid serialization strategy flag value"),
         (
             "list<string>",
@@ -269,6 +273,26 @@ def test_unreadable_bytes_are_refused(name, data, java):
     with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} byte') as caught:
         serde_named(name).deserialize(data)
     assert java == caught.value.java
+
+
+def test_a_list_never_has_a_negative_number_of_items():
+    """With items of one width the number comes last; it is not taken for an empty list."""
+    assert [] == Serdes.list_serde("long").deserialize(bytes(9))
+    with pytest.raises(SerdeError, match="cannot read 0 bytes"):
+        Serdes.list_serde("long").deserialize(bytes(5) + b"\xff" * 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("1-2-3-4-5", "00000001-0002-0003-0004-000000000005"),
+        ("+a-0B-3-4-5", "0000000a-000b-0003-0004-000000000005"),
+        ("1234567-81234-1234-1234-123456789012", "01234567-1234-1234-1234-123456789012"),
+    ],
+)
+def test_a_uuid_is_read_as_in_java(text, read):
+    """Leading zeros may be missing, and of a group that is too long the last digits count."""
+    assert UUID(read) == Serdes.uuid().deserialize(text.encode())
 
 
 @pytest.mark.parametrize("kind", ["time", "session"])

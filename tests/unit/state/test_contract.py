@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import SerdeError, StateError
@@ -289,6 +291,28 @@ def test_users_get_rows_with_names(spec: StoreSpec) -> None:
     assert ({"n": 1}, 7) == (found.value, found.timestamp)
     assert 7 == listed[0][1].timestamp
     assert "s" == mine.name
+
+
+class Sparse(Serde[str]):
+    """Writes text, but no bytes for "nothing"."""
+
+    name = "sparse"
+
+    def _write(self, value: str) -> Any:
+        return None if value == "nothing" else value.encode()
+
+    def _read(self, data: bytes) -> str:
+        return data.decode()
+
+
+@for_every([spec for spec in implementations(*KINDS) if spec.headers == "none"], title)
+def test_a_value_without_bytes_is_no_row(spec: StoreSpec) -> None:
+    """As in Kafka Streams, a serde may write None for a value, which deletes the row; duplicates ignore it."""
+    store, plain = made(replace(spec, value_serde=Sparse())), made(replace(spec, value_serde=Sparse()))
+    for key, value, time in (("a", "x", 1), ("b", "nothing", 2), ("a", "nothing", 1), ("b", "y", 3)):
+        write(store, key, value, time)
+        write(plain, key, None if value == "nothing" else value, time)
+    assert seen(plain) == seen(store)
 
 
 def test_keys_that_python_takes_for_equal_stay_apart() -> None:

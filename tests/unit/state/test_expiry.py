@@ -263,10 +263,11 @@ def test_a_memory_store_hides_windows_before_zero() -> None:
     assert ([], [], []) == (list(store.fetch_between("a", -9, -1)), list(store.fetch_all(-9, 9)), task.dropped)
 
 
+@pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("persistent", [True, False])
-def test_sessions_cannot_begin_before_zero_or_end_before_they_begin(persistent: bool) -> None:
+def test_sessions_cannot_begin_before_zero_or_end_before_they_begin(persistent: bool, cached: bool) -> None:
     """Such a session is refused by put and remove alike."""
-    store = StoreTask().make("session", retention_ms=100, persistent=persistent)
+    store = StoreTask().make("session", retention_ms=100, persistent=persistent, cached=cached)
     for session in (Windowed("a", -1, 5), Windowed("a", 5, 4)):
         with pytest.raises(StateError, match="expects 0 <= start <= end"):
             store.put(session, 1)
