@@ -156,13 +156,7 @@ def useful_partitions(application: ApplicationPlan, cores: int) -> int:
 def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
     """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
-    common = TaskPlan(
-        application.running,
-        (),
-        partitions=application.partitions,
-        config=application.config,
-        default_partitions=application.default_partitions,
-    )
+    common = replace(application.plan, topology=application.running, default_partitions=application.default_partitions)
     for group, topics in application.reads.items():
         cycle = application.cycle_of(group)
         for partition in range(max((application.partitions[topic] for topic in topics), default=0)):
