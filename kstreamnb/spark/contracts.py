@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pyspark.sql import SparkSession
@@ -13,7 +12,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.output_batch import OutputBatch
-from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles, Claim, FileClaim, to_files
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim, FileClaim
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import RowFunction
 from kstreamnb.spark.planning.deployment import Deployment
@@ -176,23 +175,18 @@ class QuerySink:
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How a query runs.
+    """How a query runs, over the files of its checkpoint.
 
     Units: ``trigger_ms`` is ms between batches, 0 for none, None for a single run over the records that exist;
     ``tick_ms`` is ms between wall-clock ticks while no records arrive, 0 for none; ``max_records`` is records a batch,
     0 for no limit.
     """
 
-    checkpoint: Checkpoint
+    files: CheckpointFiles
     trigger_ms: int | None = 0
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
-
-    @cached_property
-    def files(self) -> CheckpointFiles:
-        """The files of the checkpoint."""
-        return to_files(self.checkpoint)
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
