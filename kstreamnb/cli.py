@@ -323,11 +323,10 @@ def reset(servers: Servers, application_id: str, *, dry_run: bool, yes: bool, **
     The flags are those of Kafka's application reset tool. Refuses while the application runs:
     of a deployment to Spark, only its checkpoint shows that.
     """
-    from kstreamnb.kafka.application_reset import plan_reset
     from kstreamnb.kafka.application_reset import reset as carry_out
 
     chosen = _reset_options(**options)
-    click.echo(str(plan_reset(servers, application_id, **chosen)))
+    click.echo(str(carry_out(servers, application_id, **chosen, dry_run=True)))
     if dry_run:
         return
     if not yes:

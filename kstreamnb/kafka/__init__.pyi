@@ -1,7 +1,6 @@
 """Names for working with a broker: clients, capture, administration, Schema Registry."""
 
 from kstreamnb.kafka.admin import Admin as Admin
-from kstreamnb.kafka.application_reset import plan_reset as plan_reset
 from kstreamnb.kafka.application_reset import reset as reset
 from kstreamnb.kafka.broker_process import LocalBroker as LocalBroker
 from kstreamnb.kafka.broker_process import local_broker as local_broker

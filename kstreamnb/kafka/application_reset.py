@@ -81,7 +81,7 @@ class ResetPlan:
         return "\n".join([*lines, *self.downstream])
 
 
-def plan_reset(
+def reset(
     servers: Servers,
     application: str,
     *,
@@ -94,12 +94,15 @@ def plan_reset(
     shift_by: int | None = None,
     by_duration: Duration | None = None,
     force: bool = False,
+    dry_run: bool = False,
 ) -> ResetPlan:
-    """Return the changes that a reset would make, without making them.
+    """Delete what an application has in Kafka, and its checkpoint; return what was changed.
+
+    A deployment that still runs elsewhere is fenced first: it fails with its next batch and publishes nothing more.
 
     With the topology, exactly its own topics are found. Without it they are found by their names, ``<application>-…``
     with the ending of a changelog or repartition topic. If the id is a prefix of another application's id, that
-    application's topics are found, too, so check the plan.
+    application's topics are found, too, so check the plan of ``dry_run=True`` first.
 
     Args:
         servers: ``host:port``, or librdkafka's settings.
@@ -116,6 +119,7 @@ def plan_reset(
         shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
         by_duration: begin at the time this long before now, such as "1h". Default: None.
         force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint; default False.
+        dry_run: only return the changes, without making them; default False.
 
     Raises:
         ApplicationStateError: the application is in use, or it was deployed to Spark and no checkpoint is given (only
@@ -127,11 +131,11 @@ def plan_reset(
         >>> from kstreamnb.kafka import Admin, local_broker
         >>> with local_broker() as broker:
         ...     Admin(broker.bootstrap_servers).create_topic("orders")
-        ...     print(plan_reset(broker.bootstrap_servers, "shop", input_topics={"orders": "earliest"}))
+        ...     print(reset(broker.bootstrap_servers, "shop", input_topics={"orders": "earliest"}, dry_run=True))
         reset of "shop":
           begin topic orders at offsets 0: 0
     """
-    check_arguments(plan_reset, locals())
+    check_arguments(reset, locals())
     if not input_topics and (to != "earliest" or shift_by is not None or by_duration is not None):
         fact = "to, shift_by and by_duration need input_topics: they choose where those topics begin"
         raise ConfigError(fact, hint="name the topics in input_topics, or leave the position out")
@@ -157,68 +161,25 @@ def plan_reset(
         positions = _shifted(admin, application, asked, positions, shift_by)
     owned = _owned(application, topology, topics, tuple(internal_topics))
     downstream, has_offsets = _downstream(admin, topology, topics), bool(group_offsets(admin, application))
-    return ResetPlan(application, owned, has_offsets, files, positions, downstream)
+    plan = ResetPlan(application, owned, has_offsets, files, positions, downstream)
+    if not dry_run:
+        _carry_out(admin, plan)
+    return plan
 
 
-def reset(
-    servers: Servers,
-    application: str,
-    *,
-    topology: Topology | None = None,
-    checkpoint: Checkpoint | None = None,
-    input_topics: Iterable[str] | Mapping[str, Beginning] = (),
-    intermediate_topics: Iterable[str] = (),
-    internal_topics: Iterable[str] = (),
-    to: Beginning = "earliest",
-    shift_by: int | None = None,
-    by_duration: Duration | None = None,
-    force: bool = False,
-) -> ResetPlan:
-    """Make the changes that `plan_reset` returns for the same options; return them.
-
-    A deployment that still runs elsewhere is fenced first: it fails with its next batch and publishes nothing more.
-
-    Args:
-        servers: ``host:port``, or librdkafka's settings.
-        application: the application's id.
-        topology: the topology, which knows its topics. Default: None, topics are found by their names.
-        checkpoint: the deployment's folder, or what `kstreamnb.spark.checkpoint_files` returns. Default: None, it is
-            kept.
-        input_topics: topics whose positions are set: names, or positions by name. Default: none.
-        intermediate_topics: topics that the application writes and reads, which it continues at their end. Default:
-            none.
-        internal_topics: delete only these internal topics. Default: all.
-        to: "earliest", "latest", an instant, or one offset for every partition. Default: "earliest".
-        shift_by: begin this number of offsets after the committed ones, before them if negative. Default: None.
-        by_duration: begin at the time this long before now, such as "1h". Default: None.
-        force: reset an application that is in use, or was deployed to Spark and has lost its checkpoint. Default:
-            False.
-
-    Raises: The errors of `plan_reset`.
-
-    Example:
-        >>> from kstreamnb.kafka import local_broker
-        >>> with local_broker() as broker:
-        ...     print(reset(broker.bootstrap_servers, "shop"))
-        reset of "shop":
-          nothing to delete
-    """
-    arguments = locals()
-    check_arguments(reset, arguments)
-    plan = plan_reset(**arguments)
-    if commits_topic(application) in plan.topics:
-        fence(servers, application)
-    admin = Admin(servers)
+def _carry_out(admin: Admin, plan: ResetPlan) -> None:
+    """Make the changes of a plan."""
+    if commits_topic(plan.application) in plan.topics:
+        fence(admin.servers, plan.application)
     admin.delete_topics(*plan.topics)
     if plan.group:
-        _of_group(admin, application, lambda: admin.client.delete_consumer_groups([application]))
+        _of_group(admin, plan.application, lambda: admin.client.delete_consumer_groups([plan.application]))
     if plan.positions:
         partitions = [TopicPartition(*each, offset, _MARK) for each, offset in by_partition(plan.positions).items()]
-        wanted = [ConsumerGroupTopicPartitions(application, partitions)]
-        _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
+        wanted = [ConsumerGroupTopicPartitions(plan.application, partitions)]
+        _of_group(admin, plan.application, lambda: admin.client.alter_consumer_group_offsets(wanted))
     if plan.checkpoint is not None:
         plan.checkpoint.delete()
-    return plan
 
 
 class _Instant(int):

@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -50,10 +50,7 @@ def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
 
 def marker_value(marker: Marker) -> bytes:
     """Return a marker as the value of its record."""
-    fields = asdict(marker)
-    if not marker.lacking:
-        del fields["lacking"]
-    return json.dumps(fields).encode()
+    return json.dumps(asdict(marker)).encode()
 
 
 def parsed_marker(value: bytes | None) -> Marker | None:
@@ -67,8 +64,8 @@ def parsed_marker(value: bytes | None) -> Marker | None:
 def _parsed(value: bytes) -> Marker:
     """Read a marker; fields that a later version has added are ignored."""
     fields = json.loads(value)
-    marker = Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), str(fields["output"]))
-    return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in fields.get("lacking", ())))
+    lacking = tuple((str(topic), int(number)) for topic, number in fields["lacking"])
+    return Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), str(fields["output"]), lacking)
 
 
 def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, end: int) -> bytes | None:

@@ -187,8 +187,8 @@ def stop(magics: KsMagics, options: Namespace, _cell: str | None) -> None:
 )
 def reset(_magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """List what resetting an application would remove; with --yes, remove it."""
-    carry_out = ks.kafka.reset if options.yes else ks.kafka.plan_reset
-    return carry_out(options.servers, options.application, checkpoint=options.checkpoint)
+    given = options.servers, options.application
+    return ks.kafka.reset(*given, checkpoint=options.checkpoint, dry_run=not options.yes)
 
 
 @_verb(_builder, _file)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.output_batch import OutputBatch
-from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles, Claim, FileClaim, to_files
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim, FileClaim
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import RowFunction
 from kstreamnb.spark.planning.deployment import Deployment
@@ -108,7 +108,8 @@ class QuerySink:
     log of offsets of batches that run again after a repair. ``owner``: the claim of the query's start.
     ``finished``: the last batch that the checkpoint calls finished, -1 before the first.
     ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes again; empty
-    if it recognizes the batch.
+    if it recognizes the batch. ``deployment`` is what the query runs, in the session ``spark``; both are None before
+    `deploy`.
     """
 
     repeats: ClassVar[str] = ""
@@ -117,6 +118,8 @@ class QuerySink:
     without_output: Container[int] = ()
     finished: int = -1
     owner: Claim | None = None
+    deployment: Deployment | None = None
+    spark: SparkSession | None = None
 
     @property
     def pipelined(self) -> bool:
@@ -124,7 +127,20 @@ class QuerySink:
         return False
 
     def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query, whose identity is the deployment's name; called before anything else."""
+        """Bind the sink to a query, whose identity is the deployment's name; called before anything else.
+
+        Args:
+            deployment: what `deploy` starts.
+            spark: the session that it runs in.
+        """
+        self.deployment, self.spark = deployment, spark
+
+    @property
+    def bound(self) -> Deployment:
+        """The query's deployment; raises ApplicationStateError before there is one."""
+        if self.deployment is None:
+            raise ApplicationStateError("the sink has no query yet", hint="pass it to deploy(…, sink=…)")
+        return self.deployment
 
     def claim(self, files: CheckpointFiles) -> Claim:
         """Write the claim of a new start; called before `open`.
@@ -159,23 +175,18 @@ class QuerySink:
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How a query runs.
+    """How a query runs, over the files of its checkpoint.
 
     Units: ``trigger_ms`` is ms between batches, 0 for none, None for a single run over the records that exist;
     ``tick_ms`` is ms between wall-clock ticks while no records arrive, 0 for none; ``max_records`` is records a batch,
     0 for no limit.
     """
 
-    checkpoint: Checkpoint
+    files: CheckpointFiles
     trigger_ms: int | None = 0
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
-
-    @cached_property
-    def files(self) -> CheckpointFiles:
-        """The files of the checkpoint."""
-        return to_files(self.checkpoint)
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:

@@ -30,7 +30,6 @@ from kstreamnb.spark.operations.application_topics import (
     create_missing,
     fewest_replicas,
     keep_changelogs,
-    marker_topic,
     missing_outputs,
     topics_for,
     with_limits,
@@ -219,9 +218,7 @@ def deploy(
     query = query_of(session, deployment, source, sink, stream)
     query.control.companions += [
         RestartPolicy(query, settings.uncaught_handler),
-        TopicWatcher(
-            query, Admin(servers, patience_s=PATIENCE_S), ids, written, marker_topic(sink), fail_on_loss=fail_on_loss
-        ),
+        TopicWatcher(query, Admin(servers, patience_s=PATIENCE_S), ids if fail_on_loss else None, written),
         SlowBatches(query, slow_batch),
         *_discovery(query, limited, admin, discover_ms, manifest, source),
     ]

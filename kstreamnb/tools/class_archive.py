@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import Chunk, OffsetSource, StreamSettings
@@ -74,6 +75,6 @@ def _load_classes(spark: SparkSession, folder: Path) -> None:
     records = spark.createDataFrame([(1, b"a", b"1")], "timestamp bigint, key binary, value binary")
     run(topology, spark=spark, inputs={"in": records})
     deployment = plan_deployment("classes", [plan_application(topology, Config(), {"in": 2}, direct=False)], 2)
-    settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+    settings = StreamSettings(LocalFiles(folder / "checkpoint"), None, max_records=1)
     sink = FunctionSink(lambda output, batch: None)
     query_of(spark, deployment, _FewRecords(), sink, settings).restart().await_termination()

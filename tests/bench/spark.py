@@ -26,6 +26,7 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import query_of
@@ -153,7 +154,7 @@ def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots:
     deployment = plan_deployment("bench", [application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
         settings = StreamSettings(
-            Path(folder), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism
+            LocalFiles(Path(folder)), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism
         )
         named = replace(deployment, name=Path(folder).name)
         query = query_of(spark, named, feed, sink, settings).restart()  # type: ignore[arg-type]

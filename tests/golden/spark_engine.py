@@ -21,6 +21,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
@@ -201,7 +202,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         folder = Path(name)
         source = FileOffsetSource.write(folder / "feed", _batches(cases, batches))
-        settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+        settings = StreamSettings(LocalFiles(folder / "checkpoint"), None, max_records=1)
         options = WorkerOptions(commit_every_record=True)
         deployment = plan_deployment(folder.name, applications, 2, options=options)
         query = query_of(spark, deployment, source, sink, settings).restart()

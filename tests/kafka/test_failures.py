@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 import kstreamnb as ks
 from kstreamnb.cli import main
-from kstreamnb.kafka.application_reset import plan_reset, reset
+from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, settle
 
@@ -118,7 +118,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
     query = bench.deploy(counting("kept"), changelogs=True)
     assert query.await_input(180)
     with pytest.raises(ks.errors.ApplicationStateError, match='application "kept" is running'):
-        plan_reset(bench.servers, "kept", checkpoint=query.checkpoint)
+        reset(bench.servers, "kept", checkpoint=query.checkpoint, dry_run=True)
     query.stop()
     command = ["reset", "--servers", bench.servers, "--application-id", "kept", "--checkpoint", str(query.checkpoint)]
     dry = CliRunner().invoke(main, [*command, "--dry-run"])
@@ -158,9 +158,9 @@ def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
     bench.run(counting("flags"))
     checkpoint = bench.folder / "checkpoint"
     asked = {"checkpoint": checkpoint, "input_topics": ["flags-in"]}
-    assert {"flags-in": {0: 10}} == plan_reset(bench.servers, "flags", to="latest", **asked).positions
-    assert {"flags-in": {0: 8}} == plan_reset(bench.servers, "flags", shift_by=-2, **asked).positions
-    assert {"flags-in": {0: 0}} == plan_reset(bench.servers, "flags", by_duration="9999d", **asked).positions
+    assert {"flags-in": {0: 10}} == reset(bench.servers, "flags", to="latest", **asked, dry_run=True).positions
+    assert {"flags-in": {0: 8}} == reset(bench.servers, "flags", shift_by=-2, **asked, dry_run=True).positions
+    assert {"flags-in": {0: 0}} == reset(bench.servers, "flags", by_duration="9999d", **asked, dry_run=True).positions
     command = ["reset", "--servers", bench.servers, "--application-id", "flags", "--input-topics", "flags-in"]
     command += ["--checkpoint", str(checkpoint)]
     shown = CliRunner().invoke(main, [*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])

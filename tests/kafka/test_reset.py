@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreamnb.errors import ApplicationStateError, CheckpointError, FencedError
-from kstreamnb.kafka.application_reset import plan_reset, reset
+from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -29,7 +29,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text("{}")
-    plan = plan_reset(servers, name, checkpoint=checkpoint)
+    plan = reset(servers, name, checkpoint=checkpoint, dry_run=True)
     assert (tuple(sorted([f"{name}-commits", changelog])), True, LocalFiles(checkpoint)) == (
         plan.topics,
         plan.group,
@@ -41,7 +41,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     assert not checkpoint.exists()
     there = admin.topics()
     assert (True, True, False) == (out in there, other in there, changelog in there)
-    assert "nothing to delete" in str(plan_reset(servers, name))
+    assert "nothing to delete" in str(reset(servers, name, dry_run=True))
     with pytest.raises(FencedError):
         running.publish(1, "more", columns_of([(out, 0, 5, b"k", b"v", ())]))
     assert TransactionalWriter(servers, name, "q2").open() is None
@@ -65,8 +65,8 @@ def test_a_deployment_to_spark_is_not_reset_without_its_checkpoint(servers, admi
 def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):
     """Names that only look similar are kept."""
     topic(1, "-x-changelog")
-    assert () == plan_reset(servers, name, topology=Topology()).topics
-    assert (f"{name}-x-changelog",) == plan_reset(servers, name).topics
+    assert () == reset(servers, name, topology=Topology(), dry_run=True).topics
+    assert (f"{name}-x-changelog",) == reset(servers, name, dry_run=True).topics
 
 
 def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic, name, tmp_path):
@@ -78,13 +78,13 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     while not member.assignment() and time.monotonic() < end:
         member.poll(0.1)
     with pytest.raises(ApplicationStateError, match=r"has 1 active member\n"):
-        plan_reset(servers, name)
+        reset(servers, name, dry_run=True)
     member.close()
     with pytest.raises(CheckpointError, match=f'folder "{tmp_path}" is not a checkpoint'):
-        plan_reset(servers, name, checkpoint=tmp_path)
+        reset(servers, name, checkpoint=tmp_path, dry_run=True)
     for force in (False, True):
         with pytest.raises(CheckpointError, match=r'checkpoint ".*mistyped" does not exist'):
-            plan_reset(servers, name, checkpoint=tmp_path / "mistyped", force=force)
+            reset(servers, name, checkpoint=tmp_path / "mistyped", force=force, dry_run=True)
 
 
 def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_path):
@@ -93,6 +93,6 @@ def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_p
     (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
     with pytest.raises(CheckpointError, match=f'"{tmp_path}" belongs to application "shop", not to "{name}"'):
         reset(servers, name, checkpoint=tmp_path)
-    assert LocalFiles(tmp_path) == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
+    assert LocalFiles(tmp_path) == reset(servers, "shop", checkpoint=tmp_path, dry_run=True).checkpoint
     (tmp_path / "kstreamnb.json").write_text("damaged")
-    assert LocalFiles(tmp_path) == plan_reset(servers, name, checkpoint=tmp_path).checkpoint
+    assert LocalFiles(tmp_path) == reset(servers, name, checkpoint=tmp_path, dry_run=True).checkpoint

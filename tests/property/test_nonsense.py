@@ -117,7 +117,6 @@ NOT_CALLED = {
     "log_to": "writes a file of any name",
     "capture": "waits for a broker",
     "reset": "waits for a broker",
-    "plan_reset": "waits for a broker",
     "LocalBroker": "downloads and starts a broker",
     "local_broker": "downloads and starts a broker",
 }
@@ -254,7 +253,6 @@ def engine_calls() -> list[tuple[str, Callable[..., object]]]:
         nearly(ks.adopt, counting(), "shop", checkpoint="checkpoint", bootstrap_servers={}),
         nearly(ks.Sample.capture, {}),
         nearly(ks.kafka.reset, {}),
-        nearly(ks.kafka.plan_reset, {}),
         nearly(ks.plan, counting()),
         nearly(ks.testing.parity, counting(), ORDERS),
         nearly(ks.spark.read_store, counting(), "counts", "checkpoint"),

@@ -15,6 +15,7 @@ import pytest
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
@@ -155,7 +156,7 @@ def on_spark(spark: Any) -> Runner:
         from kstreamnb.spark.deploy import query_of
 
         sink = MemorySink()
-        settings = StreamSettings(folder, None, max_records=1)
+        settings = StreamSettings(LocalFiles(folder), None, max_records=1)
         query = query_of(spark, replace(deployment, name=folder.name), feed, sink, settings).restart()
         assert query.await_termination(300)
         return sink, query.store

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.output_batch import Marker, OutputBatch
-from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import BoundSink, decoded, history_of
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
+from kstreamnb.spark.io.sinks import decoded, history_of
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 
 @dataclass
-class MemorySink(BoundSink):
+class MemorySink(QuerySink):
     """Keeps everything in this process, in wire form: by (application, topic, partition)."""
 
     rows: dict[tuple[int, str, int], list[tuple[int, Any, Any, Any]]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import Any
 import kstreamnb as ks
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import StreamSettings
@@ -132,7 +133,7 @@ def query_over(
     """Run a query over batches kept in a file, one micro-batch each; it ends automatically."""
     feed = FileOffsetSource.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
-    settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
+    settings = StreamSettings(LocalFiles(folder / "checkpoint"), None, max_records=1, readers=readers)
     query = query_of(spark, replace(deployment, name=name or folder.name), feed, kept, settings)
     return query.restart(), kept
 

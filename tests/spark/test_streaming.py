@@ -185,6 +185,7 @@ SESSION_STOPPED = """
 import sys
 from pathlib import Path
 import kstreamnb as ks
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
@@ -195,7 +196,7 @@ from tests.spark.test_streaming import disordered, two_levels
 spark, folder = ks.spark.spark_session(), Path(sys.argv[1])
 deployment = placed(two_levels(), 2)
 feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, disordered(["in"], 20), 2))
-query = query_of(spark, deployment, feed, MemorySink(), StreamSettings(folder / "checkpoint", 0))
+query = query_of(spark, deployment, feed, MemorySink(), StreamSettings(LocalFiles(folder / "checkpoint"), 0))
 query.control.companions.append(RestartPolicy(query, None))
 assert query.restart().await_input(120)
 spark.stop()

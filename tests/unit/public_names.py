@@ -16,7 +16,6 @@ NAMESPACES = ("course", "kafka", "monitoring", "notebook", "simulation", "spark"
 """Namespaces whose names are loaded at their first use; `errors` and `samples` are ordinary modules."""
 
 INTERNAL = {
-    "BoundSink": {"attach", "bound", "deployment"},
     "ChangelogStores": {"give_to"},
     "CheckpointFiles": {"hold"},
     "DeploymentPlan": {"deployment"},
@@ -26,7 +25,7 @@ INTERNAL = {
     "Query": {"book", "deployment"},
     "QuerySink": {
         *("again", "attach", "claim", "close", "kafka", "on_executors", "open", "owner", "pipelined", "position"),
-        *("prepare", "publish", "repeats", "without_output", "finished"),
+        *("prepare", "publish", "repeats", "without_output", "finished", "bound", "deployment"),
     },
     "Replay": {"run"},
     "ResetPlan": {"checkpoint"},

@@ -72,13 +72,8 @@ class ClusterDriver(Closing):
         given, count = resolve_partitions(topology, Config.of(config), partitions)
         self.clock, self._broker = Clock(instant_ms(wall_clock, "start of the wall clock")), Broker()
         self.applications: dict[str, Application] = {}
-        self._cluster = Cluster(
-            self._broker,
-            self.clock,
-            default_partitions=count,
-            trace=ClusterTrace() if trace else None,
-            verifies=self.verify_by_default if verify is None else verify,
-        )
+        recorded, verifies = ClusterTrace() if trace else None, self.verify_by_default if verify is None else verify
+        self._cluster = Cluster(self._broker, self.clock, default_partitions=count, trace=recorded, verifies=verifies)
         for topic, number in given.items():
             self._broker.create(topic, number)
         self.add_application(topology, config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -179,58 +179,58 @@ class _FirstLevel:
                 yield from self.task_run.feed(here)
 
 
+class _NextLevel:
+    """A later level in one process: batches, sorted by group and first record, become batches of its tasks."""
+
+    def __init__(self, plan: BatchPlan, level: int) -> None:
+        self.plan, self.level = plan, level
+        self.task_run: _TaskRun | None = None
+        self._merge = _Merge[Arrival]()
+
+    def add(self, row: Row9) -> Iterator[Row9]:
+        """Add a batch; yields what the batches before it cause."""
+        deployment, target = self.plan.deployment, row[1]
+        if target < 0 or deployment.tasks[target].level != self.level:
+            yield deployment.routing_key_at(self.level + 1, target, row[2]), *row[1:]
+            return
+        if self.task_run is None or self.task_run.placed.number != target:
+            yield from self.finish()
+            self.task_run = _TaskRun(self.plan, deployment.tasks[target])
+        batch = unpack(row[8])
+        yield from self.task_run.feed(self._merge.before(batch.order.first()))
+        self._merge.add(Arrival(row[2], row[3], batch))
+
+    def finish(self) -> Iterator[Row9]:
+        """Process the remaining batches and end the last task."""
+        if self.task_run is not None:
+            yield from self.task_run.feed(self._merge.rest())
+            yield from self.task_run.finish()
+
+
 def first_level(plan: BatchPlan) -> RowFunction:
     """Turn packed rows into batches; records for later levels become batches unchanged."""
-
-    def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        level = _FirstLevel(plan)
-        try:
-            for arrow in arrows:
-                yield _batch([made for row in rows_in(arrow) for made in level.add(row)])
-            yield _batch(list(level.finish()))
-        except KStreamError as error:
-            yield _batch([_failed(level.task_run, error)])
-
-    return _seldom_collecting(run)
+    return _run_level(lambda: _FirstLevel(plan))
 
 
 def next_level(plan: BatchPlan, level: int) -> RowFunction:
-    """Turn parcels, sorted by group and first record, into batches."""
+    """Turn batches, sorted by group and first record, into batches."""
+    return _run_level(lambda: _NextLevel(plan, level))
+
+
+def _run_level(create: Callable[[], _FirstLevel | _NextLevel]) -> RowFunction:
+    """Return the function that runs a level in each process; the first failure ends it."""
 
     def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deployment = plan.deployment
-        task_run: _TaskRun | None = None
-        merge = _Merge[Arrival]()
-        try:
-            for arrow in arrows:
-                rows: list[Row9] = []
-                for row in rows_in(arrow):
-                    target = row[1]
-                    if target < 0 or deployment.tasks[target].level != level:
-                        rows.append((deployment.routing_key_at(level + 1, target, row[2]), *row[1:]))
-                        continue
-                    if task_run is None or task_run.placed.number != target:
-                        if task_run is not None:
-                            rows += [*task_run.feed(merge.rest()), *task_run.finish()]
-                        task_run, merge = _TaskRun(plan, deployment.tasks[target]), _Merge[Arrival]()
-                    batch = unpack(row[8])
-                    rows += task_run.feed(merge.before(batch.order.first()))
-                    merge.add(Arrival(row[2], row[3], batch))
-                yield _batch(rows)
-            if task_run is not None:
-                yield _batch([*task_run.feed(merge.rest()), *task_run.finish()])
-        except KStreamError as error:
-            yield _batch([_failed(task_run, error)])
-
-    return _seldom_collecting(run)
-
-
-def _seldom_collecting(run: RowFunction) -> RowFunction:
-    def spared(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        level = create()
         with gc_relaxed():
-            yield from run(arrows)
+            try:
+                for arrow in arrows:
+                    yield _batch([made for row in rows_in(arrow) for made in level.add(row)])
+                yield _batch(list(level.finish()))
+            except KStreamError as error:
+                yield _batch([_failed(level.task_run, error)])
 
-    return spared
+    return run
 
 
 class _Merge(Generic[Part]):

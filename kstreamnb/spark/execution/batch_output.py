@@ -132,11 +132,7 @@ def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputCo
 
     known = any(each.headers is not None for each in columns)
     headers = chosen(each.headers or [()] * len(each.keys) for each in columns) if known else None
-    return OutputColumns(
-        topic,
-        np.concatenate([each.partitions for each in columns])[index],
-        np.concatenate([each.timestamps for each in columns])[index],
-        chosen(each.keys for each in columns),
-        chosen(each.values for each in columns),
-        headers,
-    )
+    partitions = np.concatenate([each.partitions for each in columns])[index]
+    timestamps = np.concatenate([each.timestamps for each in columns])[index]
+    keys, values = chosen(each.keys for each in columns), chosen(each.values for each in columns)
+    return OutputColumns(topic, partitions, timestamps, keys, values, headers)

@@ -53,6 +53,7 @@ STATE = "\n".join(["log", KEY_SCHEMA.json(), LOG_SCHEMA.json()])
 HEAD = 0
 """The number of the head; its entry is (number of the last entry, of the first, bytes in all)."""
 
+_EMPTY = LogHead(last=HEAD, first=HEAD + 1, size=0)
 _MOST_ENTRIES = 200
 _LEAST_BYTES = 1 << 20
 _PART_BYTES = 1 << 13
@@ -69,7 +70,7 @@ class StateLog:
 
     def __init__(self, log: Any, *, verify: bool = False) -> None:
         self._log, self._verify = log, verify
-        self._last: tuple[int, str, int, int] | None = None
+        self._head, self._token = _EMPTY, ""
         self._positions: Positions = {}
         self._attributes: Attributes = {}
         self.found, self.restoring = "new", Restoring()
@@ -84,7 +85,7 @@ class StateLog:
         self._positions, self._attributes = dict(cached.positions), attributes_of(cached.task)
         if files is not None and cached.file is None and cached.moves:
             cached = files.move(cached)
-        if cached.file is not None and self._last is not None:
+        if cached.file is not None and self._head.last:
             cached.file.settle(cached.task.stores, head_of(cached))
         return cached
 
@@ -93,30 +94,27 @@ class StateLog:
     ) -> CachedTask:
         row = self._log.getValue((HEAD,))
         if row is None:
-            self._last, self.found = None, "new"
+            self._head, self.found = _EMPTY, "new"
             return create()
-        token, (seq, base, size) = row[0], unpack_head(bytes(row[1]))
-        self._last = (seq, token, base, size)
+        self._token, self._head = row[0], unpack_head(bytes(row[1]))
         if cached is not None and not self._is_usable(cached):
             cached.close()
             cached = None
         if cached is None and files is not None:
             cached = files.open(self._has)
         if cached is not None:
-            self.found = "hit" if cached.seq == seq else "catch-up"
-            self._catch_up(cached, seq)
+            self.found = "hit" if cached.seq == self._head.last else "catch-up"
+            self._catch_up(cached, self._head.last)
         else:
             self.found = "rebuild"
-            cached = self._rebuilt(create, files if files is not None and files.are_better(size) else None)
-        cached.seq, cached.token, cached.state_bytes = seq, token, size
+            cached = self._rebuilt(create, files if files is not None and files.are_better(self._head.size) else None)
+        cached.seq, cached.token, cached.state_bytes = self._head.last, self._token, self._head.size
         return cached
 
     def _has(self, number: int, token: str) -> bool:
         """Return whether an attempt that was committed wrote this entry, and all later ones are in the log."""
-        assert self._last is not None
-        seq, last, base, _ = self._last
-        row = self._log.getValue((number,)) if base <= number < seq else None
-        return token == last if number == seq else row is not None and row[0] == token
+        row = self._log.getValue((number,)) if self._head.first <= number < self._head.last else None
+        return token == self._token if number == self._head.last else row is not None and row[0] == token
 
     def _is_usable(self, cached: CachedTask) -> bool:
         head = None if cached.file is None else cached.file.pin()
@@ -138,21 +136,20 @@ class StateLog:
             name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
             for name, rows in changes.rows.items()
         }
-        if self._last is None:  # all of it: initial values, such as due times, never change and count too
+        if not self._head.last:  # all of it: initial values, such as due times, never change and count too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
             return None
-        delta, last = pack_delta(changes), self._last
-        seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
+        delta, head = pack_delta(changes), self._head._replace(last=self._head.last + 1)
         token = os.urandom(8).hex()
-        part, base_after, dropped = self._compact(cached, LogHead(seq, base, size), len(delta))
+        part, first, dropped = self._compact(cached, head, len(delta))
         entry = pack(tuple(LogEntry(delta, cached.positions, cached.clock.now_ms, attributes, part)))
-        self._log.updateValue((seq,), (token, entry))
-        for number in range(base, base_after):
+        self._log.updateValue((head.last,), (token, entry))
+        for number in range(head.first, first):
             self._log.removeKey((number,))
-        self._last = (seq, token, base_after, size + len(entry) - dropped)
-        self._log.updateValue((HEAD,), (token, pack(tuple(LogHead(seq, base_after, self._last[3])))))
-        cached.seq, cached.token, cached.state_bytes = seq, token, self._last[3]
+        self._token, self._head = token, LogHead(head.last, first, head.size + len(entry) - dropped)
+        self._log.updateValue((HEAD,), (token, pack(tuple(self._head))))
+        cached.seq, cached.token, cached.state_bytes = self._head.last, token, self._head.size
         return delta
 
     def _entry(self, number: int) -> bytes:
@@ -171,27 +168,25 @@ class StateLog:
 
     def _rebuilt(self, create: Callable[[], CachedTask], files: TaskFiles | None) -> CachedTask:
         """Return the task that the log restores, in a file or, without files, in memory."""
-        assert self._last is not None
-        seq, token, _, _ = self._last
         if files is not None:
-            last = unpack_entry(self._entry(seq))
-            deltas = (split_delta(packed) for entry in self._entries(seq) for packed in unpack_entry(entry).deltas)
-            return files.build(deltas, FileHead(seq, token, last.positions, last.clock_ms, last.attributes, {}, {}))
+            seq, last = self._head.last, unpack_entry(self._entry(self._head.last))
+            head = FileHead(seq, self._token, last.positions, last.clock_ms, last.attributes, {}, {})
+            deltas = (split_delta(packed) for entry in self._entries() for packed in unpack_entry(entry).deltas)
+            return files.build(deltas, head)
         cached = create()
-        for entry in self._entries(seq):
+        for entry in self._entries():
             _apply(cached, unpack_entry(entry))
         return cached
 
-    def _entries(self, seq: int) -> Iterator[bytes]:
+    def _entries(self) -> Iterator[bytes]:
         """Yield all entries in order; a long log one by one, because Spark iterates over it in no order."""
-        assert self._last is not None
-        _, _, base, size = self._last
+        last, first, size = self._head
         self.restoring.done, self.restoring.total = 0, size
         if size > _SORTED_BYTES:
-            contents = (self._entry(number) for number in range(base, seq + 1))
+            contents = (self._entry(number) for number in range(first, last + 1))
         else:
             entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
-            contents = (entry for number, entry in entries if HEAD < number <= seq)
+            contents = (entry for number, entry in entries if HEAD < number <= last)
         for entry in contents:
             yield entry
             self.restoring.done += len(entry)

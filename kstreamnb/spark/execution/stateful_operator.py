@@ -110,27 +110,16 @@ def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], 
     Executors that publish must all know of a failure: they publish nothing then.
     """
     receivers = deployment.pass_through_keys if deployment.options.slots and level + 1 == len(deployment.levels) else ()
-    for row in _run_group(deployment, level, group, rows, log):
+    placed = deployment.placements[level].get(group)
+    own = [] if placed is None else [row for row in rows if row[1] == placed.number]
+    others = rows if placed is None else [row for row in rows if row[1] != placed.number]
+    passed_on = ((deployment.routing_key_at(level + 1, *row[1:3]), *row[1:]) for row in others)
+    results = _run_placed(deployment, placed, own, log) if placed is not None and own else ()
+    for row in chain(passed_on, results):
         if receivers and row[1] == FAILURE:
             yield from ((key, *row[1:]) for key in receivers)
         else:
             yield row
-
-
-def _run_group(
-    deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None
-) -> Iterator[Row5]:
-    placed = deployment.placements[level].get(group)
-    number = None if placed is None else placed.number
-    taken: list[Row5] = []
-    for row in rows:
-        if row[1] == number:
-            taken.append(row)
-        else:
-            _, target, source, seq, blob = row
-            yield deployment.routing_key_at(level + 1, target, source), target, source, seq, blob
-    if placed is not None and taken:
-        yield from _run_placed(deployment, placed, taken, log)
 
 
 def _run_placed(

@@ -140,13 +140,8 @@ def frame_of_records(
     if headers:
         columns["headers"] = pa.array([record.headers for record in records], HEADERS)
     frame = spark.createDataFrame(pa.table(columns))
-    return FrameInput(
-        frame,
-        value="value",
-        partition="partition" if partitioned else None,
-        headers="headers" if headers else None,
-        order_by=_ROW,
-    )
+    partition, headers_name = "partition" if partitioned else None, "headers" if headers else None
+    return FrameInput(frame, value="value", partition=partition, headers=headers_name, order_by=_ROW)
 
 
 def _bytes_of(records: Sequence[TopicRecord], role: str, serde: Serde, chosen: FrameInput | None) -> pa.Array:

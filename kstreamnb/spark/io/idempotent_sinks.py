@@ -22,8 +22,8 @@ from kstreamnb.core.signatures import taking
 from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, expect_known
 from kstreamnb.hints import reason_of
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, checksum_of
-from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.io.sinks import BoundSink, history_of, records_of, tables_of
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
+from kstreamnb.spark.io.sinks import history_of, records_of, tables_of
 from kstreamnb.spark.planning.output_topics import output_topics
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
@@ -62,7 +62,7 @@ class Connection(Protocol):
 
 
 @dataclass
-class DatabaseSink(BoundSink):
+class DatabaseSink(QuerySink):
     """Upserts each batch into tables by key, and stores the batch's number in the same database transaction.
 
     A tombstone deletes its row. If the transaction fails, neither rows nor position have moved, and the query ends; its
@@ -190,7 +190,7 @@ class DatabaseSink(BoundSink):
 
 
 @dataclass
-class ParquetSink(BoundSink):
+class ParquetSink(QuerySink):
     """Writes one Parquet file a batch and topic: ``folder/topic/batch-000000012.parquet``.
 
     The file of a batch that comes again replaces the first one, with the same content. Columns are partition, timestamp

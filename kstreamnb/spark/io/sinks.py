@@ -10,17 +10,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
+from kstreamnb.errors import BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.output_batch import BatchHistory, OutputBatch, OutputRecord
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, Claim
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
-from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.topology.nodes import grouped
 
@@ -109,43 +109,14 @@ class KafkaSink(QuerySink):
         self.writer.close()
 
 
-@dataclass
-class BoundSink(QuerySink):
-    """A sink that needs to know its query.
-
-    Attributes:
-        deployment: what the query runs; None before `deploy`.
-        spark: the session that the query runs in; None before `deploy`.
-    """
-
-    deployment: Deployment | None = field(default=None, init=False, repr=False, kw_only=True)
-    spark: SparkSession | None = field(default=None, init=False, repr=False, kw_only=True)
-
-    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
-        """Bind the sink to a query.
-
-        Args:
-            deployment: what `deploy` starts.
-            spark: the session that it runs in.
-        """
-        self.deployment, self.spark = deployment, spark
-
-    @property
-    def bound(self) -> Deployment:
-        """The query's deployment; raises ApplicationStateError before there is one."""
-        if self.deployment is None:
-            raise ApplicationStateError("the sink has no query yet", hint="pass it to deploy(…, sink=…)")
-        return self.deployment
-
-
-def history_of(sink: BoundSink, destination: str) -> BatchHistory:
+def history_of(sink: QuerySink, destination: str) -> BatchHistory:
     """Return the batches of a sink's query, to compare with the last one in its destination, named ``destination``."""
     deployment, lost = sink.bound, f"{destination} has none: it was emptied or replaced, or the wrong one was given"
     return BatchHistory(deployment.application.id, deployment.name, sink.again, sink.without_output, destination, lost)
 
 
 @dataclass
-class FunctionSink(BoundSink):
+class FunctionSink(QuerySink):
     """Passes each batch's records, by topic, to a function: at least once, because a batch may be repeated.
 
     The function gets the records and the batch's number, by which it can recognize a repeated batch.
@@ -176,7 +147,7 @@ class FunctionSink(BoundSink):
 
 
 @dataclass
-class FrameSink(BoundSink):
+class FrameSink(QuerySink):
     """Passes each batch to a function, as one DataFrame per topic; at least once: a batch may be repeated.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.

@@ -127,11 +127,5 @@ LAUNCH_PATCHES = (
     Patch("worker-home", "Python workers start up to a second sooner", _has_other_home, _use_home_without_zip),
     Patch("class-archive", "a session starts in half the time", _lacks_archive, _use_class_archive),
 )
-JVM_PATCHES = (
-    Patch(
-        "batch-classes",
-        "skips steps that took a fifth of the samples of a profile of small batches",
-        _lacks_classes,
-        _use_batch_classes,
-    ),
-)
+_FEWER_STEPS = "skips steps that took a fifth of the samples of a profile of small batches"
+JVM_PATCHES = (Patch("batch-classes", _FEWER_STEPS, _lacks_classes, _use_batch_classes),)

@@ -22,7 +22,7 @@ from kstreamnb.errors import ConfigError, did_you_mean
 DISABLED_VARIABLE = "KSTREAMNB_DISABLE_PATCHES"
 DISABLED_SETTING = "spark.kstreamnb.disablePatches"
 _LOG = logging.getLogger(__name__)
-_CHECKED_SPARK = ("4.3.",)
+_CHECKED_SPARK = "4.3"  # the version that the patches were checked with
 _skipped: dict[str, str | None] = {}  # for each patch that was tried in this process: why it was not applied
 
 T = TypeVar("T")
@@ -37,22 +37,19 @@ class Patch(Generic[T]):
         benefit: what it saves.
         applies_to: returns why a target cannot have it, None if it can.
         apply: makes the change.
-        spark_versions: prefixes of the versions of Spark that it was checked with.
     """
 
     name: str
     benefit: str
     applies_to: Callable[[T], str | None]
     apply: Callable[[T], object]
-    spark_versions: tuple[str, ...] = _CHECKED_SPARK
 
     def obstacle(self, target: T, disabled: frozenset[str]) -> str | None:
         """Return why the patch is not to be applied to a target, None if it is."""
         if self.name in disabled:
             return "switched off"
-        if not pyspark.__version__.startswith(self.spark_versions):
-            checked = ", ".join(version.rstrip(".") for version in self.spark_versions)
-            return f"checked with Spark {checked}, this is {pyspark.__version__}"
+        if not pyspark.__version__.startswith(f"{_CHECKED_SPARK}."):
+            return f"checked with Spark {_CHECKED_SPARK}, this is {pyspark.__version__}"
         return self.applies_to(target)
 
 

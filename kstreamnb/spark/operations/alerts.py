@@ -176,13 +176,8 @@ def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
     check_arguments(prometheus_rules, locals())
     with extra("yaml"):
         import yaml
-    entries = [
-        {
-            "alert": rule.name.title().replace(" ", ""),
-            "expr": rule.expression,
-            "for": "1m",
-            "annotations": {"summary": rule.summary},
-        }
-        for rule in (alert_rules() if rules is None else rules)
-    ]
+    entries: list[dict[str, object]] = []
+    for rule in alert_rules() if rules is None else rules:
+        name, notes = rule.name.title().replace(" ", ""), {"summary": rule.summary}
+        entries.append({"alert": name, "expr": rule.expression, "for": "1m", "annotations": notes})
     return yaml.safe_dump({"groups": [{"name": "kstreamnb", "rules": entries}]}, sort_keys=False, width=1000)

@@ -75,12 +75,9 @@ def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
     for each in group_offsets(admin, application, own):
         reached = own.get(each.topic, {}).get(each.partition)
         if reached is not None and each.offset > reached and decode_metadata(metadata_of(each)) != OffsetMetadata():
-            raise CheckpointError(
-                f'application "{application}" has continued elsewhere',
-                detail=f'its group is at offset {each.offset} of topic "{each.topic}", partition {each.partition}; '
-                f"the checkpoint is at offset {reached}",
-                hint=_ADOPT,
-            )
+            place = f'of topic "{each.topic}", partition {each.partition}'
+            detail = f"its group is at offset {each.offset} {place}; the checkpoint is at offset {reached}"
+            raise CheckpointError(f'application "{application}" has continued elsewhere', detail=detail, hint=_ADOPT)
 
 
 def _end(checkpoint: CheckpointFiles, batch: int) -> Offsets:

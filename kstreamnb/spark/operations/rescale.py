@@ -73,11 +73,9 @@ def rescale(
     if manifest.spark_partitions == spark_partitions and not interrupted:
         return
     if not folder.local and bootstrap_servers is None:
-        raise ConfigError(
-            f'cannot determine whether "{manifest.application}" is running',
-            detail=f'checkpoint "{folder}" is on a storage without locks',
-            hint="pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster",
-        )
+        detail = f'checkpoint "{folder}" is on a storage without locks'
+        hint = "pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster"
+        raise ConfigError(f'cannot determine whether "{manifest.application}" is running', detail=detail, hint=hint)
     if bootstrap_servers is not None:
         from kstreamnb.kafka.application_reset import fence
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
 from kstreamnb.kafka.output_batch import NO_MARKERS
+from kstreamnb.spark.operations.application_topics import marker_topic
 
 if TYPE_CHECKING:  # the watcher is a companion of the query
     from kstreamnb.kafka.admin import Admin
@@ -31,23 +32,14 @@ _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read 
 class TopicWatcher:
     """Ends a query whose topics were deleted or replaced.
 
-    ``ids`` are the known ids of input topics; the first look adds the others. With ``fail_on_loss`` an input topic
-    that was replaced ends the query; the topics in ``written`` may be replaced. ``markers`` is the topic that has the
-    markers of batches, None if there is none.
+    ``ids`` are the known ids of input topics, None if they may be replaced; the first look adds the others. The topics
+    in ``written`` may be replaced.
     """
 
-    def __init__(
-        self,
-        query: Query,
-        admin: Admin,
-        ids: Mapping[str, str],
-        written: Iterable[str],
-        markers: str | None,
-        *,
-        fail_on_loss: bool,
-    ) -> None:
-        self._query, self._admin, self._ids, self._markers = query, admin, dict(ids), markers
-        self._written, self._fail_on_loss = tuple(written), fail_on_loss
+    def __init__(self, query: Query, admin: Admin, ids: Mapping[str, str] | None, written: Iterable[str]) -> None:
+        self._query, self._admin, self._written = query, admin, tuple(written)
+        self._ids = None if ids is None else dict(ids)
+        self._markers = marker_topic(query.control.action.sink)
         self._missed: dict[str, int] = {}
         self._away: type = type(None)  # kind of the last look's error
         self._compared_s = self._answered_s = 0.0
@@ -94,11 +86,11 @@ class TopicWatcher:
             return _markers_missing(missing[0], application.id)
         if missing:
             return _missing(missing[0], application.id, read=missing[0] in application.inputs)
-        if not is_back and time.monotonic() - self._compared_s < _IDS_EVERY_S:
+        if self._ids is None or (not is_back and time.monotonic() - self._compared_s < _IDS_EVERY_S):
             return None
         now = self._admin.identities(application.inputs)
         self._compared_s = time.monotonic()
-        error = _replaced(self._ids, now, application.id) if self._fail_on_loss else None
+        error = _replaced(self._ids, now, application.id)
         self._ids.update(now)
         return error
 

@@ -185,21 +185,17 @@ class WorkerOptions:
 class Deployment:
     """Everything that workers and the driver have to agree on.
 
-    ``input_ranks`` ranks the input partitions, given as (application, topic, partition); ``readers`` gives the task
-    that reads a partition. Rows are addressed to tasks by number; replicas of global tables are numbered after the
-    tasks. ``pass_through_keys`` are group values, one per Spark partition, of rows that only pass a level. Replicas
-    have the least keys of their partition, so that Spark runs them first.
+    Rows are addressed to tasks by number; replicas of global tables are numbered after the tasks. A partition is given
+    as (application, topic, partition). ``pass_through_keys`` are group values, one per Spark partition, of rows that
+    only pass a level. Replicas have the least keys of their partition, so that Spark runs them first.
     """
 
     name: str
     applications: tuple[ApplicationPlan, ...]
     tasks: tuple[TaskPlacement, ...]
-    levels: tuple[Level, ...]
     spark_partitions: int
     replicas: tuple[Replica, ...]
     pass_through_keys: tuple[int, ...]
-    input_ranks: Mapping[tuple[int, str, int], int] = field(repr=False)
-    readers: Mapping[tuple[int, str, int], int] = field(repr=False)
     options: WorkerOptions = WorkerOptions()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -208,7 +204,7 @@ class Deployment:
     @property
     def stateful(self) -> bool:
         """True if any task has state."""
-        return any(level.stateful for level in self.levels)
+        return any(task.stateful for task in self.tasks)
 
     def load(self) -> Deployment:
         """Return this deployment, as `PackedDeployment.load` does."""
@@ -237,9 +233,38 @@ class Deployment:
         return f"{self.name}-{zlib.crc32(self.packed):08x}"
 
     @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels in their order."""
+        stateful = {task.level for task in self.tasks if task.stateful}
+        uses_global = {task.level for task in self.tasks if task.uses_global}
+        numbers = sorted({task.level for task in self.tasks})
+        return tuple(Level(number, number in stateful, number in uses_global) for number in numbers)
+
+    @cached_property
     def input_partitions(self) -> tuple[tuple[int, str, int], ...]:
         """Input partitions by rank."""
-        return tuple(sorted(self.input_ranks, key=self.input_ranks.__getitem__))
+        return tuple(
+            (number, topic, partition)
+            for number, application in enumerate(self.applications)
+            for topic in sorted({*application.inputs})
+            for partition in range(application.partitions.get(topic, 1))
+        )
+
+    @cached_property
+    def input_ranks(self) -> dict[tuple[int, str, int], int]:
+        """The rank of each input partition."""
+        return {partition: rank for rank, partition in enumerate(self.input_partitions)}
+
+    @cached_property
+    def readers(self) -> dict[tuple[int, str, int], int]:
+        """The number of the task that reads each partition."""
+        return {
+            (task.application, topic, plan.partition): task.number
+            for task in self.tasks
+            for plan in task.plans
+            for topic in self.applications[task.application].reads[plan.subtopologies[0]]
+            if plan.partition < plan.count(topic)
+        }
 
     @cached_property
     def _all(self) -> tuple[TaskPlacement | Replica, ...]:

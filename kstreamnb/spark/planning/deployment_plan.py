@@ -243,15 +243,10 @@ def _level(application: ApplicationPlan, deployment: Deployment, number: int) ->
     ids = sorted({plan.subtopologies[0] for task in here for plan in task.plans})
     owners = {group.id: group.stores for group in application.running.subtopologies()}
     inner = sorted({topic for id_ in ids for topic in application.reads[id_]} & application.inner)
-    return PlannedLevel(
-        number,
-        f"{operator} with global tables" if level.uses_global else operator,
-        tuple(ids),
-        len(here),
-        tuple(f"{store} ({_kind(application, store)})" for id_ in ids for store in owners[id_]),
-        tuple((topic, application.partitions[topic]) for topic in inner),
-        level.stateful or number > 0,
-    )
+    operator += " with global tables" if level.uses_global else ""
+    stores = tuple(f"{store} ({_kind(application, store)})" for id_ in ids for store in owners[id_])
+    reads = tuple((topic, application.partitions[topic]) for topic in inner)
+    return PlannedLevel(number, operator, tuple(ids), len(here), stores, reads, level.stateful or number > 0)
 
 
 def _kind(application: ApplicationPlan, store: str) -> str:

@@ -13,7 +13,6 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import (
     ApplicationPlan,
     Deployment,
-    Level,
     Replica,
     TaskPlacement,
     WorkerOptions,
@@ -118,30 +117,12 @@ def plan_deployment(
             ids = {plan.subtopologies[0] for plan in plans}
             level = application.levels[min(ids)]
             turn = turns[level] = turns.get(level, -1) + 1
-            task = TaskPlacement(
-                len(tasks),
-                number,
-                plans[0],
-                level,
-                0,
-                bool(ids & need.stateful),
-                bool(ids & need.uses_global),
-                bool(ids & need.punctuates),
-                plans if application.cycle_of(plans[0].subtopologies[0]) else (),
-            )
+            members = plans if application.cycle_of(plans[0].subtopologies[0]) else ()
+            task = TaskPlacement(len(tasks), number, plans[0], level, 0, *need.of(ids), members)
             tasks.append(replace(task, routing_key=keys.of(task.name, turn % spark_partitions)))
-    return Deployment(
-        name,
-        applications,
-        tuple(tasks),
-        _levels_of(tasks),
-        spark_partitions,
-        tuple(replace(copy, number=number) for number, copy in enumerate(copies, len(tasks))),
-        pass_through,
-        _input_ranks(applications),
-        _readers(applications, tasks),
-        options or WorkerOptions(),
-    )
+    replicas = tuple(replace(copy, number=number) for number, copy in enumerate(copies, len(tasks)))
+    chosen = options or WorkerOptions()
+    return Deployment(name, applications, tuple(tasks), spark_partitions, replicas, pass_through, chosen)
 
 
 def useful_partitions(application: ApplicationPlan, cores: int) -> int:
@@ -156,49 +137,13 @@ def useful_partitions(application: ApplicationPlan, cores: int) -> int:
 def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
     """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
-    common = TaskPlan(
-        application.running,
-        (),
-        partitions=application.partitions,
-        config=application.config,
-        default_partitions=application.default_partitions,
-    )
+    common = replace(application.plan, topology=application.running, default_partitions=application.default_partitions)
     for group, topics in application.reads.items():
         cycle = application.cycle_of(group)
         for partition in range(max((application.partitions[topic] for topic in topics), default=0)):
             plan = replace(common, subtopologies=(group,), partition=partition)
             together.setdefault(cycle or plan.task_id, []).append(plan)
     yield from map(tuple, together.values())
-
-
-def _levels_of(tasks: list[TaskPlacement]) -> tuple[Level, ...]:
-    stateful = {task.level for task in tasks if task.stateful}
-    uses_global = {task.level for task in tasks if task.uses_global}
-    levels = sorted({task.level for task in tasks})
-    return tuple(Level(number, number in stateful, number in uses_global) for number in levels)
-
-
-def _input_ranks(applications: tuple[ApplicationPlan, ...]) -> dict[tuple[int, str, int], int]:
-    partitions = (
-        (number, topic, partition)
-        for number, application in enumerate(applications)
-        for topic in sorted({*application.inputs})
-        for partition in range(application.partitions.get(topic, 1))
-    )
-    return {partition: rank for rank, partition in enumerate(partitions)}
-
-
-def _readers(applications: tuple[ApplicationPlan, ...], tasks: list[TaskPlacement]) -> dict[tuple[int, str, int], int]:
-    numbers = {
-        (task.application, plan.subtopologies[0], plan.partition): task.number for task in tasks for plan in task.plans
-    }
-    return {
-        (number, topic, partition): numbers[number, group, partition]
-        for number, application in enumerate(applications)
-        for group, topics in application.reads.items()
-        for topic in topics
-        for partition in range(application.partitions.get(topic, 1))
-    }
 
 
 def _cycles(upstream: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
@@ -232,6 +177,10 @@ class _Needs(NamedTuple):
     stateful: set[int]
     uses_global: set[int]
     punctuates: set[int]
+
+    def of(self, ids: set[int]) -> tuple[bool, bool, bool]:
+        """Return what a task of some sub-topologies needs, in the order of the fields of `TaskPlacement`."""
+        return bool(ids & self.stateful), bool(ids & self.uses_global), bool(ids & self.punctuates)
 
 
 def _needs(application: ApplicationPlan) -> _Needs:

@@ -15,15 +15,14 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.errors import CheckpointError, DataLossError, SinkError
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
-from kstreamnb.spark.io.sinks import BoundSink
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from tests.spark.memory_sink import MemorySink
 
-Make = Callable[[Path], BoundSink]
+Make = Callable[[Path], QuerySink]
 MAKERS: dict[str, Make] = {
     "database": lambda folder: ks.spark.DatabaseSink(lambda: sqlite3.connect(folder / "shop.db")),
     "parquet": lambda folder: ks.spark.ParquetSink(folder / "lake"),
@@ -44,7 +43,7 @@ def batch(number: int, value: int, topic: str = "out") -> QueryBatch:
     return QueryBatch(number, f"offsets {number}", {}, 0, BatchOutput({(0, topic): [(0, 0, records)]}))
 
 
-def started(make: Make, folder: Path, deployment: Deployment) -> BoundSink:
+def started(make: Make, folder: Path, deployment: Deployment) -> QuerySink:
     """The sink of a query that starts or restarts."""
     sink = make(folder)
     none: Any = None

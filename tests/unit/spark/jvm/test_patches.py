@@ -22,9 +22,9 @@ from kstreamnb.spark.jvm.session import PATCHES
 from tests.java_classes import SOURCES, compile_sources
 
 
-def appending(name: str, *, obstacle: str | None = None, versions: tuple[str, ...] = ("4.",)) -> Patch[list[str]]:
+def appending(name: str, *, obstacle: str | None = None) -> Patch[list[str]]:
     """A patch that appends its name to a list."""
-    return Patch(name, "saves time", lambda _: obstacle, lambda target: target.append(name), versions)
+    return Patch(name, "saves time", lambda _: obstacle, lambda target: target.append(name))
 
 
 def test_a_patch_is_applied_unless_something_forbids_it() -> None:
@@ -37,8 +37,7 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
         appending("plain"),
         appending("unwanted"),
         appending("elsewhere", obstacle="the master is not local"),
-        appending("old", versions=("3.5.", "4.0.")),
-        Patch("broken", "saves time", lambda _: None, fail, ("4.",)),
+        Patch("broken", "saves time", lambda _: None, fail),
     ]
     target: list[str] = []
     apply_patches(patches, target, frozenset({"unwanted"}))
@@ -47,10 +46,20 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
         "patch plain = on (saves time)",
         "patch unwanted = off, switched off (saves time)",
         "patch elsewhere = off, the master is not local (saves time)",
-        f"patch old = off, checked with Spark 3.5, 4.0, this is {pyspark.__version__} (saves time)",
         "patch broken = off, the JVM lacks the classes of kstreamnb (saves time)",
         "patch later = not tried yet (saves time)",
     ] == list(patch_lines([*((patch.name, patch.benefit) for patch in patches), ("later", "saves time")]))
+
+
+def test_no_patch_is_applied_to_a_spark_that_it_was_not_checked_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not to one whose version only begins alike."""
+    patch, target = appending("for 4.3"), list[str]()
+    for version in ("4.2.9", "4.30.0", "5.0.0"):
+        monkeypatch.setattr(pyspark, "__version__", version)
+        apply_patches([patch], target, frozenset())
+        line = f"patch for 4.3 = off, checked with Spark 4.3, this is {version} (saves time)"
+        assert [line] == list(patch_lines([(patch.name, patch.benefit)]))
+    assert [] == target
 
 
 def test_patches_of_a_start_are_off_in_a_session_that_the_user_has_started() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.errors import BrokerError, DataLossError
+from kstreamnb.spark.contracts import QuerySink
 from kstreamnb.spark.operations import topic_watcher
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher
 from kstreamnb.spark.telemetry.metrics import MetricsBook
@@ -18,7 +19,7 @@ from kstreamnb.spark.telemetry.query_log import QueryLog
 
 def watch(existing: Any, identities: Any, looks: int, **control: Any) -> list[float]:
     """Look several times at the topic of a query whose first one had the id "a"; return the gauge before each look."""
-    action, book = SimpleNamespace(log=QueryLog("shop", "q")), MetricsBook("s")
+    action, book = SimpleNamespace(log=QueryLog("shop", "q"), sink=QuerySink()), MetricsBook("s")
     deployment = SimpleNamespace(application=SimpleNamespace(id="shop", inputs=("orders",)))
     query: Any = SimpleNamespace(
         control=SimpleNamespace(action=action, **control), deployment=deployment, is_active=lambda: True, book=book
@@ -30,7 +31,7 @@ def watch(existing: Any, identities: Any, looks: int, **control: Any) -> list[fl
         reachable.extend(float(metric.value) for metric in book.all() if metric.name == "broker-reachable")
         return len(reachable) <= looks
 
-    TopicWatcher(query, admin, {"orders": "a"}, (), None, fail_on_loss=True)(lasts)
+    TopicWatcher(query, admin, {"orders": "a"}, ())(lasts)
     return reachable
 
 

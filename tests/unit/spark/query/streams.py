@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.kafka.storage.checkpoint_lock import SharedLock
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
@@ -77,7 +78,7 @@ def query_without_spark(folder: Path, sink: QuerySink | None = None, *, trigger_
     deployment = plan_deployment("again", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
     source = FileOffsetSource.write(folder / "source.pickle", [])
     session: Any = RunningSession()
-    settings = StreamSettings(folder / "checkpoint", trigger_ms)
+    settings = StreamSettings(LocalFiles(folder / "checkpoint"), trigger_ms)
     return Query(QueryControl(session, deployment, source, sink or UnreachableSink(), settings))
 
 
