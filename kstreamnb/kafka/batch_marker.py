@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -50,7 +50,10 @@ def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
 
 def marker_value(marker: Marker) -> bytes:
     """Return a marker as the value of its record."""
-    return json.dumps(asdict(marker)).encode()
+    fields = asdict(marker)
+    if not marker.lacking:
+        del fields["lacking"]
+    return json.dumps(fields).encode()
 
 
 def parsed_marker(value: bytes | None) -> Marker | None:
@@ -64,8 +67,8 @@ def parsed_marker(value: bytes | None) -> Marker | None:
 def _parsed(value: bytes) -> Marker:
     """Read a marker; fields that a later version has added are ignored."""
     fields = json.loads(value)
-    lacking = tuple((str(topic), int(number)) for topic, number in fields["lacking"])
-    return Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), str(fields["output"]), lacking)
+    marker = Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), str(fields["output"]))
+    return replace(marker, lacking=tuple((str(topic), int(number)) for topic, number in fields.get("lacking", ())))
 
 
 def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, end: int) -> bytes | None:

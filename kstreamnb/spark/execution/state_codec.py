@@ -30,10 +30,10 @@ from kstreamnb.state.codec import EncodedRow, RowWithHeaders, ValueWithHeaders
 Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
 """Attributes of users' processors by task and node, each pickled."""
 
-_VERSION = b"\x04"
+_VERSION = b"\x03"
 _SURROGATES = "surrogatepass"
 _FORM: dict[str, Any] = {"use_list": False, "strict_map_key": False, "unicode_errors": _SURROGATES}
-_SERIALIZED, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5
+_SERIALIZED, _DECIMAL, _UUID, _ROW, _OBJECT, _BIG_INT = 1, 2, 3, 4, 5, 6
 _MAX_INT64 = (1 << 63) - 1
 _TIME = Struct(">q")
 _extension = partial(tuple.__new__, msgpack.ExtType)  # without its checks, for what each row of a window needs
@@ -224,6 +224,8 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
             return _TUPLES[code](*msgpack.unpackb(data, ext_hook=read, **_FORM))
         if code == _BIG_INT:
             return int.from_bytes(data, signed=True)
+        if code == _DECIMAL:  # a big number as earlier versions wrote it
+            return int(data)
         if code == _UUID:
             return UUID(bytes=data)
         if code == _OBJECT and trust:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import CheckpointError
@@ -21,10 +22,15 @@ from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, Check
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.topology.nodes import Sink, Source
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
-_FORMAT = 6
+_FORMAT = 3
+_WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
+_WINDOWED = 5  # earlier versions would send windowed keys to other tasks than those that have their rows
+_READABLE = (_FORMAT, _WITH_SLOTS, _WINDOWED)
+_SHORTER = "an earlier version of kstreamnb chose the partitions of its windowed keys by the key without its window"
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,8 @@ class Manifest:
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     ``changelogs``: the changelog topics have the whole state. ``slots``: executors publish the output in that many.
-    ``split``: the foreign-key joins whose sides run in separate tasks.
+    ``split``: the foreign-key joins whose sides run in separate tasks. ``windowed``: the repartition topics
+    whose partitions the whole windowed key chooses; none in manifests of versions that used the key without its window.
     """
 
     query: str
@@ -51,17 +58,18 @@ class Manifest:
     changelogs: bool = False
     slots: int = 0
     split: list[str] = field(default_factory=list)
+    windowed: list[str] = field(default_factory=list)
 
 
 def manifest_of(deployment: Deployment) -> Manifest:
     """Return the manifest of a deployment."""
-    first = deployment.application
+    first, state = deployment.application, _state(deployment)
     return Manifest(
         deployment.name,
         first.id,
         deployment.spark_partitions,
         [[level.stateful, level.uses_global] for level in deployment.levels],
-        _state(deployment),
+        state,
         {topic: first.partitions.get(topic, 1) for topic in first.inputs},
         deployment.routing_keys(),
         first.topology.describe(),
@@ -69,6 +77,7 @@ def manifest_of(deployment: Deployment) -> Manifest:
         changelogs=deployment.options.changelogs,
         slots=deployment.options.slots,
         split=first.split,
+        windowed=_windowed(deployment.tasks[0].plans[0], state),
     )
 
 
@@ -89,12 +98,13 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
         version = content["format"]
     except (ValueError, LookupError, TypeError) as error:
         raise damaged_file(checkpoint, MANIFEST, error) from error
-    if version != _FORMAT:
-        fact = f'checkpoint "{checkpoint}" has format {version}, but this version reads format {_FORMAT}'
-        raise CheckpointError(fact, hint="deploy with the version of kstreamnb that wrote it")
+    if version not in _READABLE:
+        reads = f"this version reads formats {_READABLE[0]} to {_READABLE[-1]}"
+        hint = "deploy with the version of kstreamnb that wrote it, or with a later one"
+        raise CheckpointError(f'checkpoint "{checkpoint}" has format {version}, but {reads}', hint=hint)
     known = {each.name for each in fields(Manifest)}
     try:
-        return Manifest(**{name: value for name, value in content.items() if name in known})
+        return Manifest(**{**{name: value for name, value in content.items() if name in known}, "format": _FORMAT})
     except TypeError as error:  # a field is missing
         raise damaged_file(checkpoint, MANIFEST, error) from error
 
@@ -139,7 +149,9 @@ def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> Ch
 
 def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     """Write the manifest; raises StorageError if nothing can be written there."""
-    checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+    version = _WINDOWED if manifest.windowed else _WITH_SLOTS if manifest.slots else _FORMAT
+    content = {**asdict(manifest), "format": version}
+    checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
 
 
 def withdraw_manifest(checkpoint: CheckpointFiles) -> None:
@@ -170,7 +182,10 @@ def check_compatible(old: Manifest, new: Manifest) -> None:
     differences = [*_settings(old, new), *_differences(old, new)]
     if differences:
         fact = f'the checkpoint of "{old.application}" does not fit this topology'
-        hint = "pass the topology, application_id= and config= that wrote it, or deploy with a new checkpoint"
+        given = "pass the topology, application_id= and config="
+        if any(_SHORTER in difference for difference in differences):
+            given = "continue with the version of kstreamnb"
+        hint = f"{given} that wrote it, or deploy with a new checkpoint"
         hint = f"{_SHIFTED if _is_shifted(old.state, new.state) else ''}{hint} and a new application id"
         raise CheckpointError(fact, detail="; ".join(differences), hint=hint)
 
@@ -219,6 +234,10 @@ def _settings(old: Manifest, new: Manifest) -> Iterator[str]:
                 f'topic "{topic}" had {pluralize(old.inputs[topic], "partition")} and has {new.inputs[topic]} now: '
                 "records would not reach the state of their keys (copy it into a new topic, with a new checkpoint)"
             )
+
+    for topic in new.windowed:
+        if topic not in old.windowed and f"(topic: {topic})" in old.topology:
+            yield f'topic "{topic}": {_SHORTER}, so records would not reach the state of their keys'
 
 
 def _circles(manifest: Manifest) -> set[tuple[str, ...]]:
@@ -294,6 +313,16 @@ def _state(deployment: Deployment) -> dict[str, Any]:
             own = [node for node in nodes if node.traits.user_code]
             known["processors"] = {node.name: {} for node in own}
     return by_group
+
+
+def _windowed(plan: TaskPlan, state: Mapping[str, Any]) -> list[str]:
+    """Return the topics with windowed keys that tasks with state read from other tasks."""
+    nodes, groups = plan.topology.nodes, plan.topology.subtopologies()
+    readers = [nodes[name] for group in groups if str(group.id) in state for name in group.nodes]
+    read = {topic for node in readers if isinstance(node, Source) for topic in node.topics}
+    sinks = [node for node in nodes.values() if isinstance(node, Sink) and node.topic in read and not node.partitioner]
+    topics = {str(node.topic) for node in sinks if isinstance(plan.serdes(node)[0], WindowedSerde)}
+    return sorted(topic for topic in topics if plan.count(plan.topic(topic)) > 1)
 
 
 def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:

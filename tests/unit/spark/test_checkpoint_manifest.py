@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -22,6 +23,7 @@ from kstreamnb.spark.state.checkpoint_manifest import (
     check_compatible,
     manifest_of,
     read_manifest,
+    require_manifest,
     starts_empty,
     write_manifest,
 )
@@ -186,13 +188,13 @@ def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> 
     content = json.loads((tmp_path / MANIFEST).read_text())
     (tmp_path / MANIFEST).write_text(json.dumps({**content, "colour": "blue"}))
     assert PAGE == read_manifest(LocalFiles(tmp_path))
-    (tmp_path / MANIFEST).write_text(json.dumps({**content, "format": 7}))
-    with pytest.raises(CheckpointError, match="has format 7, but this version reads format 6") as caught:
+    (tmp_path / MANIFEST).write_text(json.dumps({**content, "format": 6}))
+    with pytest.raises(CheckpointError, match="has format 6, but this version reads formats 3 to 5") as caught:
         read_manifest(LocalFiles(tmp_path))
     assert "with the version of kstreamnb that wrote it" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("text", ["[]", "null", "3", '{"format": 6}', "{}"])
+@pytest.mark.parametrize("text", ["[]", "null", "3", '{"format": 3}', "{}"])
 def test_a_manifest_of_another_shape_is_damaged(tmp_path: Path, text: str) -> None:
     """No Python exception is shown."""
     (tmp_path / MANIFEST).write_text(text)
@@ -342,3 +344,38 @@ def test_more_partitions_are_refused_only_with_state() -> None:
     assert 'topic "orders" had 1 partition and has 2 now: records would not reach the state of their keys' in (
         caught.value.detail or ""
     )
+
+
+def _recounted(tmp_path: Path, partitions: int, *, again: bool = True) -> Manifest:
+    """The manifest of a count by hour, and of one by key and hour behind a topic, as a checkpoint has it."""
+    hour = ks.Serdes.time_windowed("string", "1h")
+    builder = ks.StreamsBuilder("shop")
+    hours = builder.stream("orders").group_by_key().windowed_by(ks.TimeWindows.of("1h")).count(store="hours")
+    if again:
+        grouped = hours.to_stream().group_by(lambda window, count: window, key_serde=hour, name="again")
+        grouped.count(store="changes")
+    application = plan_application(builder.build(), Config(), {"orders": partitions}, direct=True)
+    write_manifest(LocalFiles(tmp_path), manifest_of(plan_deployment("q", [application], 1)))
+    return require_manifest(LocalFiles(tmp_path))
+
+
+def test_state_is_refused_if_its_windowed_keys_now_come_to_other_tasks(tmp_path: Path) -> None:
+    """Earlier versions left the window out, and counted on in other tasks; they cannot read what this one writes."""
+    new = _recounted(tmp_path, 2)
+    assert 5 == json.loads((tmp_path / MANIFEST).read_text())["format"]
+    check_compatible(new, new)
+    with pytest.raises(CheckpointError) as caught:
+        check_compatible(replace(new, windowed=[]), new)
+    assert (caught.value.detail or "").startswith('topic "again-repartition": an earlier version of kstreamnb chose')
+    assert "continue with the version of kstreamnb that wrote it" in (caught.value.hint or "")
+
+
+def test_windowed_keys_are_not_refused_if_all_come_to_one_task_or_none_have_come_yet(tmp_path: Path) -> None:
+    """No row is in another task then, and every version can read the checkpoint."""
+    alone = _recounted(tmp_path, 1)
+    assert [] == alone.windowed
+    assert 3 == json.loads((tmp_path / MANIFEST).read_text())["format"]
+    before, now = _recounted(tmp_path, 2, again=False), _recounted(tmp_path, 2)
+    with pytest.raises(CheckpointError, match="does not fit") as caught:
+        check_compatible(before, now)
+    assert "window" not in (caught.value.detail or "")

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,11 @@ def test_values_come_back_with_their_types(value: Any) -> None:
     assert kinds(value) == kinds(back)
 
 
+def test_numbers_beyond_64_bits_of_earlier_versions_are_read() -> None:
+    """Checkpoints have them as decimal digits."""
+    assert unpack(b"\x03" + msgpack.packb(msgpack.ExtType(2, b"-1208925819614629174706176"))) == -(1 << 80)
+
+
 class Evil:
     """Creates a file when it is unpickled."""
 
@@ -96,7 +102,7 @@ def test_objects_of_users_classes_are_read_from_a_trusted_checkpoint() -> None:
         unpack_delta(pack_delta(delta))
 
 
-@pytest.mark.parametrize("data", [b"", b"\x03abc", pack(("a", 1))[:-1], b"\x04\xc1", b"\x80\x05."])
+@pytest.mark.parametrize("data", [b"", b"\x04abc", pack(("a", 1))[:-1], b"\x03\xc1", b"\x80\x05."])
 def test_damaged_state_is_an_error_of_the_checkpoint(data: bytes) -> None:
     """Refused, whatever a parser makes of it."""
     with pytest.raises(CheckpointError, match="state in the checkpoint"):
