@@ -32,13 +32,21 @@ MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverag
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# Not compiled: Python compiles what it imports, which is less than half.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+# Installs the packages of the lock whose lines match: one has several, and all but its last one end with a backslash.
+LOCKED = sed -n '/^$(1)/,/[^\\]$$/p' requirements.lock | DIST_EXTRA_CONFIG=$(abspath $(VENV))/wheels.cfg $(PIP) -r /dev/stdin
+
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kstreamnb needs Python 3.11 or later: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
-	@# Not compiled: Python compiles what it imports, which is less than half, and pip uses one core.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# pip makes a wheel of pyspark's source. Its jars are compressed already: compressing them again takes 20 s.
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(VENV)/wheels.cfg
+	@# pip uses one core, so two of them share the packages; before, because it must not be replaced while it runs, pip.
+	@$(call LOCKED,pip==)
+	@$(call LOCKED,[a-o]) & first=$$!; $(call LOCKED,[p-z]); second=$$?; wait $$first && exit $$second
+	@$(PIP) --no-build-isolation -e .
 	@$(BIN)/kstreamnb archive-classes || echo "Spark will start more slowly"
 	@touch $@
 
