@@ -22,8 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 @pytest.fixture(scope="module")
 def spark(s3: dict[str, str]) -> Iterator[Any]:
     """A session on this machine that reaches both storages."""
-    options = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    session = ks.spark.spark_session("storage", settings={**s3, **options})
+    session = ks.spark.spark_session("storage", settings={**s3, "spark.driver.memory": "1g"})
     yield session
     session.stop()
 
