@@ -36,8 +36,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kstreamnb needs Python 3.11 or later: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
+	@# pip makes a wheel of pyspark's source. Its jars are compressed already: compressing them again takes 20 s.
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(VENV)/wheels.cfg
 	@# Not compiled: Python compiles what it imports, which is less than half, and pip uses one core.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
+	@DIST_EXTRA_CONFIG=$(abspath $(VENV))/wheels.cfg $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/kstreamnb archive-classes || echo "Spark will start more slowly"
 	@touch $@

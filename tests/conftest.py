@@ -165,11 +165,6 @@ def spark() -> Iterator[Any]:
     """One small local session with two slots, shared by all tests that need one."""
     from kstreamnb.spark.jvm.session import spark_session
 
-    settings = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    session = spark_session("kstreamnb-tests", settings=settings)
+    session = spark_session("kstreamnb-tests", settings={"spark.driver.memory": "1g"})
     yield session
     session.stop()

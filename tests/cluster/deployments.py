@@ -23,7 +23,6 @@ from tests.kafka.apps import settle
 _MAIN = "from tests.cluster.application import main; main()"
 SETTINGS = {
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.cores": "1",

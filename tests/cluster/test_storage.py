@@ -14,7 +14,7 @@ from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.storage.checkpoint_files import FileClaim
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.cluster.services import BUCKET, Hdfs
-from tests.kafka.apps import Bench, counting, counts, final
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -22,8 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 @pytest.fixture(scope="module")
 def spark(s3: dict[str, str]) -> Iterator[Any]:
     """A session on this machine that reaches both storages."""
-    options = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    session = ks.spark.spark_session("storage", settings={**s3, **options})
+    session = ks.spark.spark_session("storage", settings={**s3, "spark.driver.memory": "1g"})
     yield session
     session.stop()
 
@@ -72,7 +71,7 @@ def test_a_query_continues_with_its_state(
     records = bench.fill(f"{name}-in", 40, 2)
     query = ks.deploy(counting(name), available_now=True, **options)
     bench.queries.append(query)
-    assert query.await_termination(180)
+    assert query.await_termination(PATIENCE_S)
     assert address == query.checkpoint
     assert "state is consistent: 2 stores compared" == str(ks.testing.verify_state(query))
     assert counts(records) == {key: query.store("counts")[key] for key in counts(records)}
@@ -84,7 +83,7 @@ def test_a_query_continues_with_its_state(
     records += bench.fill(f"{name}-in", 40, 2, begin=40)
     query = ks.deploy(counting(name), available_now=True, **options)
     bench.queries.append(query)
-    assert query.await_termination(180)
+    assert query.await_termination(PATIENCE_S)
     query.stop()
     output = bench.read(f"{name}-out")
     assert (80, counts(records)) == (len(output), final(output))

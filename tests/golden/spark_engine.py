@@ -54,7 +54,7 @@ __all__ = ["RULES", "check_on_spark"]
 
 _CHUNK = 400
 _BATCHES = 3
-_SMALL = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_SMALL = {"spark.driver.memory": "1g"}
 _CACHE_BYTES = 10_000_000
 Vector = dict[str, Any]
 Verdict = tuple[str, str, list[str], str]

@@ -55,20 +55,6 @@ def topic(admin: Admin, name: str) -> Callable[..., str]:
     return create
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """One small session for all deployments of this process."""
-    import kstreamnb as ks
-
-    settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.memory": "1g",
-    }
-    session = ks.spark.spark_session("kstreamnb-kafka-tests", settings=settings)
-    yield session
-    session.stop()
-
-
 @pytest.fixture
 def bench(spark: Any, servers: str, tmp_path: Path) -> Iterator[Bench]:
     """Session, broker and folder; queries that the test leaves running are stopped, including those it never had a

@@ -39,10 +39,7 @@ _OF_EXECUTORS = (WHILE, IN_SLOT, BETWEEN_SLOTS, STATE, INSIDE)
 BROKER = "broker.pid"
 """The file of the folder with the broker's process id."""
 
-SETTINGS = {
-    "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+SETTINGS = {"spark.driver.memory": "512m"}
 _PATIENCE_S = 900
 
 

@@ -45,10 +45,10 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
     """
     records = bench.fill("goes-on-in", 40, 2)
     query = bench.deploy(counting("goes-on"), verify=True)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert 40 == len(bench.read("goes-on-out"))
     records += bench.fill("goes-on-in", 10, 2, begin=40)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert 50 == len(bench.read("goes-on-out"))
     assert in_use(query.checkpoint)
     query.stop()
@@ -56,7 +56,7 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
     assert not in_use(query.checkpoint)
     records += bench.fill("goes-on-in", 20, 2, begin=50)
     query.restart()
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     query.stop()
     assert counts(records) == final(bench.read("goes-on-out"))
     assert 70 == len(bench.read("goes-on-out"))
@@ -182,13 +182,13 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     """S0-50: the older one stops at its next transaction and names its successor; it writes nothing more."""
     bench.fill("twice-in", 10)
     first = bench.deploy(counting("twice"))
-    assert first.await_input(180)
+    assert first.await_input(PATIENCE_S)
     builder = counting("twice")
     writer = type(first.control.action.sink.writer)(bench.servers, "twice", first.control.action.sink.writer.query)
     writer.open()
     bench.fill("twice-in", 10, begin=10)
     with pytest.raises(FencedError, match=r'a newer deployment of "twice" has taken over'):
-        first.await_termination(180)
+        first.await_termination(PATIENCE_S)
     assert "failed" == first.status().state
     assert 10 == len(bench.read("twice-out"))
     writer.close()
@@ -215,7 +215,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     """
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
-    assert older.await_input(180)
+    assert older.await_input(PATIENCE_S)
     sink, owner = older.control.action.sink, TopicClaim(bench.servers, "older")
     newer = TransactionalWriter(bench.servers, "older", sink.writer.query)
     newer.open()
@@ -234,7 +234,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     with pytest.raises(FencedError, match=taken_over):
         newer.publish(1, "later", [])
     bench.fill("older-in", 10, begin=10)
-    assert older.await_input(180)
+    assert older.await_input(PATIENCE_S)
     assert 20 == len(bench.read("older-out"))
 
 
@@ -242,7 +242,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     """S0-50: a deployment that failed to start has not taken over."""
     bench.fill("claimed-in", 10)
     older = bench.deploy(counting("claimed"))
-    assert older.await_input(180)
+    assert older.await_input(PATIENCE_S)
     sink = older.control.action.sink
     owner, writer = sink.owner, sink.writer
     sink.writer = TransactionalWriter({"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", writer.query)
@@ -253,7 +253,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     sink.writer = writer
     older.control.start(Actor.COMPANION)
     bench.fill("claimed-in", 10, begin=10)
-    assert older.await_input(180)
+    assert older.await_input(PATIENCE_S)
     assert 20 == len(bench.read("claimed-out"))
 
 
@@ -271,11 +271,11 @@ def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
     """S0-33: if the config sets an interval, no two batches begin within it, however many records arrive."""
     bench.fill("paced-in", 5)
     query = bench.deploy(counting("paced"), config={"commit.interval.ms": 500}, max_records=5)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert 500 == query.control.settings.trigger_ms
     before, began = len(query.recent()), time.monotonic()
     bench.fill("paced-in", 50, begin=5)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert 10 <= len(query.recent()) - before <= 2 + (time.monotonic() - began) / 0.5
 
 
@@ -299,10 +299,10 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
 
     records = bench.fill("grown-in", 10, 1)
     query = bench.deploy(counting("grown"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     bench.admin.client.create_partitions([NewPartitions("grown-in", 2)])["grown-in"].result(10)
     with pytest.raises(ks.errors.PartitionError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
-        query.await_termination(180)
+        query.await_termination(PATIENCE_S)
     query.stop()
     with pytest.raises(ks.errors.CheckpointError, match="does not fit this topology") as caught:
         bench.run(counting("grown"))
@@ -327,13 +327,13 @@ def test_more_partitions_are_read_if_no_task_has_state(bench: Bench, caplog: pyt
     caplog.set_level(logging.INFO, logger="kstreamnb.query")
     query = bench.deploy(builder.build(), discover="1s")
     for partitions in (2, 3):
-        assert query.await_input(180)
+        assert query.await_input(PATIENCE_S)
         bench.admin.client.create_partitions([NewPartitions("wider-in", partitions)])["wider-in"].result(10)
         bench.fill("wider-in", 10 * partitions, partitions, begin=10 * partitions)
         if partitions == 3:
             query.stop()
             query = bench.deploy(builder.build())
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     query.stop()
     assert query.exception() is None
     assert "wider: starts again (reason wider-in has 2 partitions)" in caplog.messages
@@ -355,7 +355,7 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     """S0-08: state moves to more Spark partitions; the query continues and counts correctly."""
     records = bench.fill("rescaled-in", 40, 4)
     query = bench.deploy(counting("rescaled"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     with pytest.raises(ks.errors.ApplicationStateError, match='application "rescaled" is running'):
         ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
     query.stop()

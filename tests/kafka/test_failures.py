@@ -116,7 +116,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
     """S3-18, S2-48: refused while it runs; afterwards everything it owns is deleted; inputs and outputs remain."""
     bench.fill("kept-in", 10)
     query = bench.deploy(counting("kept"), changelogs=True)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     with pytest.raises(ks.errors.ApplicationStateError, match='application "kept" is running'):
         reset(bench.servers, "kept", checkpoint=query.checkpoint, dry_run=True)
     query.stop()

@@ -119,7 +119,7 @@ def test_what_a_punctuator_produces_is_committed_without_input(bench: Bench) -> 
     beats = builder.stream("quiet-in", value_serde="long").process(Heartbeat)
     beats.to("quiet-out", key_serde="string", value_serde="long")
     query = bench.deploy(builder.build(), tick="500ms")
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     seen = len(bench.read("quiet-out"))
     end = time.monotonic() + PATIENCE_S
     while len(bench.read("quiet-out")) < seen + 2 and time.monotonic() < end:

@@ -101,7 +101,7 @@ def test_a_query_prints_what_runs_where(bench: Bench) -> None:
     assert re.fullmatch('application "printed": (starting|running), before its first batch', str(query).splitlines()[0])
     assert re.search(r"\n0_1 +\| 1 +\| printed-in-1 \| counts +\| not run yet ", str(query))
     bench.fill("printed-in", 10, 2)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert f'application "printed": running, after batch {query.status().batch}' in str(query)
     assert "topic printed-in: 0 at 5, 1 at 5" in str(query)
     assert "not run yet" not in str(query)
@@ -125,7 +125,7 @@ def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None
     """S1-08, S2-30: no server, no daemon: all processes of a deployment are children of this process."""
     bench.fill("library-in", 10)
     query = bench.deploy(counting("library"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     children: dict[str, list[tuple[str, str]]] = {}
@@ -148,7 +148,7 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
     """S0-57, S4-55: one endpoint; every metric under the name that the dashboards use."""
     bench.fill("scraped-in", 10)
     query = bench.deploy(counting("scraped"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     server = ks.monitoring.serve_metrics()
     try:
         text = urllib.request.urlopen(server.url, timeout=120).read().decode()
@@ -184,7 +184,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     """S0-56, S2-49: every kind of store, kept up to date, read only; the answer says which batch it is from."""
     records = bench.fill("stores-in", 40, 2)
     query = bench.deploy(all_stores("stores"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     view = query.store("counts")
     wanted = counts(records)
     key = min(wanted)
@@ -202,7 +202,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     assert latest[key] == query.store("versions").get(key).value
     before = view.batch
     records += bench.fill("stores-in", 20, 2, begin=40)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     assert counts(records) == dict(view.all())
     assert view.batch > before
     assert not hasattr(view, "put")
@@ -215,7 +215,7 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
     """S1-32, S4-52: the rows of the view; health is 200 while it runs and 503 after it was stopped."""
     wanted = counts(bench.fill("asked-in", 20, 2))
     query = bench.deploy(all_stores("asked"))
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     key = min(wanted)
     with ks.monitoring.serve(query) as server:
 
@@ -243,7 +243,7 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
     wanted = counts(bench.fill("restored-in", 20, 2))
     gate = Gate(lambda output, batch: None)
     query = bench.deploy(counting("restored"), sink=gate)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     key = min(wanted)
     with ks.monitoring.serve(query) as server:
         question = f"{server.url}/health?store=counts&key={key}"
@@ -259,9 +259,9 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
         refused.value.close()
         gate.free.set()
         restart.join()
-        assert query.await_input(180)
+        assert query.await_input(PATIENCE_S)
         bench.fill("restored-in", 1, 2, begin=20)
-        assert query.await_input(180)
+        assert query.await_input(PATIENCE_S)
         assert "running" == query.status().state
         assert urllib.request.urlopen(question, timeout=120).status == 200
 
@@ -308,17 +308,17 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
     first, second = bench.deploy(counting("one"), "first"), bench.deploy(counting("two"), "second")
     seen: list[int] = []
     unwatch = second.watch(lambda figures: seen.append(figures.consumed))
-    assert first.await_input(180)
-    assert second.await_input(180)
+    assert first.await_input(PATIENCE_S)
+    assert second.await_input(PATIENCE_S)
     assert {"one", "two"} <= {query.application for query in ks.spark.active()}
     unwatch()
     first.control.end_with(ks.errors.EngineError("stalled on purpose"))
     bench.fill("two-in", 10, begin=10)
-    assert second.await_input(180)
+    assert second.await_input(PATIENCE_S)
     assert ("failed", "running") == (first.status().state, second.status().state)
     first.restart()
     bench.fill("one-in", 5, begin=10)
-    assert first.await_input(180)
+    assert first.await_input(PATIENCE_S)
     for query, word, read in ((first, "one", 15), (second, "two", 20)):
         assert {word} == {dict(metric.tags)["application-id"] for metric in query.metrics()}
         assert read == as_dict(query.metrics())[f"stream-thread-metrics:process-total{{application-id={word}}}"]
@@ -361,7 +361,7 @@ def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Be
     """
     bench.fill("verified-in", 40, 2)
     query = bench.deploy(counting("verified"), changelogs=True, max_records=15)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     key, count = next(iter(query.store("counts").all()))
     whole = ks.testing.verify_state(query)
     assert (2, ()) == (whole.stores, whole.rows)
@@ -376,8 +376,8 @@ def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Be
     lost = next(each for each in ks.testing.verify_state(query) if each.against == "log")
     assert (None, row[0]) == (lost.found, lost.expected)
     bench.fill("verified-in", 10, 2, begin=40)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     query.stop()
     again = bench.deploy(counting("verified"), changelogs=True, available_now=True)
-    assert again.await_termination(180)
+    assert again.await_termination(PATIENCE_S)
     assert {"changelog"} == {each.against for each in ks.testing.verify_state(again)}

@@ -70,7 +70,7 @@ def test_counts_go_on_after_broker_and_application_were_stopped(
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records = bench.fill("both-in", 40, 2)
         query = bench.deploy(counting("both"))
-        assert query.await_input(180)
+        assert query.await_input(PATIENCE_S)
         broker.stop()
         status, names = query.status(), {metric.name for metric in query.metrics()}
         assert ("running", -1) == (status.state, status.lag)
@@ -80,7 +80,7 @@ def test_counts_go_on_after_broker_and_application_were_stopped(
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records += bench.fill("both-in", 20, 2, begin=40)
         again = bench.deploy(counting("both"))
-        assert again.await_input(180)
+        assert again.await_input(PATIENCE_S)
         assert 20 == sum(figures.consumed for figures in again.recent())
         assert counts(records) == dict(again.store("counts").all()) == final(bench.read("both-out"))
         assert 60 == len(bench.read("both-out"))
@@ -93,7 +93,7 @@ def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(ben
     bench.run(counting("standby"), max_records=10)
     records += bench.fill("standby-in", 10, 2, begin=60)
     again = bench.deploy(counting("standby"), config={"num.standby.replicas": 1})
-    assert again.await_input(180)
+    assert again.await_input(PATIENCE_S)
     assert 10 == sum(figures.consumed for figures in again.recent())
     assert "new" not in again.book.states
     assert counts(records) == dict(again.store("counts").all())
@@ -180,7 +180,7 @@ def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> No
 
     thread = threading.Thread(target=stop)
     thread.start()
-    assert query.await_termination(180)
+    assert query.await_termination(PATIENCE_S)
     thread.join()
     assert took[0] <= 5
     assert "stopped" == query.status(lag=False).state
@@ -226,7 +226,7 @@ def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
             process.send_signal(number)
             assert process.stdout.readline().startswith("stopped ")
             assert time.monotonic() - began <= 5
-        assert process.wait(180) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert "Traceback" not in process.stderr.read()
     assert {"signalled-in": {0: 20, 1: 20}} == bench.group("signalled")
     records += bench.fill("signalled-in", 10, 2, begin=40)

@@ -39,7 +39,7 @@ def test_a_new_query_begins_where_it_is_told(bench: Bench, name: str, starting: 
         starting = {f"{name}-in": starting["IN"]}
     query = bench.deploy(copying(name), starting=starting)
     bench.fill(f"{name}-in", 1, 2, begin=10)
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     found = sorted(value for _, value, _ in bench.read(f"{name}-out"))
     assert [*values, 10] == found
 
@@ -136,7 +136,7 @@ def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
     grouped = builder.stream(re.compile("regional-.*"), value_serde="long").group_by_key()
     grouped.count(store="counts").to_stream().to("patterns-out", value_serde="long")
     query = bench.deploy(builder.build(), discover="500ms")
-    assert query.await_input(180)
+    assert query.await_input(PATIENCE_S)
     records += bench.fill("regional-south", 5)
     end = time.monotonic() + PATIENCE_S
     while len(bench.read("patterns-out")) < 10 and time.monotonic() < end:
