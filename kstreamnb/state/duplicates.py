@@ -47,8 +47,8 @@ class DuplicateRows(WindowRows):
             old = by_key.get(None)
             number = 1 if old is None else (old[1] + 1) % NUMBERS
             by_key[None] = clock = retention.observed_ms, number, number
-            entries = by_key.get(key)
-            if entries is None or window_start <= entries[-1][0]:
+            entries = by_key.setdefault(key, [])
+            if entries and window_start <= entries[-1][0]:
                 rows[key, position_of(window_start, number)] = value
             else:
                 entries.append((window_start, number, value))
