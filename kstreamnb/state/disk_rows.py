@@ -188,8 +188,10 @@ class DiskRows(MutableMapping[Hashable, Any]):
                 data = b"".join(chain.from_iterable(some))
                 self._database.execute(f"REPLACE INTO {table} {_CUT}", (data, str(cuts)))
 
-    def take_staged(self) -> None:
+    def take_staged(self, live_from: Callable[[Any], int | None]) -> None:
         """Move all staged rows to the empty table, the last one of each key, and count them.
+
+        ``live_from`` returns the first time (ms) that is not too old, given the row of None.
 
         Sorting them once and appending them takes a quarter of the time of writing them in the order of their arrival.
         """
@@ -251,18 +253,26 @@ class TimedDiskRows(DiskRows):
 
     def keys_between(self, from_ms: int, to_ms: int) -> list[Any]:
         """Return raw keys of a range of times (ms), both ends inclusive: each by time, those of the table first."""
-        least, end = (max(time, 0).to_bytes(_TIME_BYTES) for time in (from_ms, to_ms + 1))
+        least, end = _time_range(from_ms, to_ms + 1)
         query = f"SELECT key FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ? ORDER BY {self._time}, key"
         stored = (self._key_from(data) for (data,) in self._database.execute(query, (least, end)))
         raw_keys = [raw_key for raw_key in stored if raw_key not in self._changed]
         changed = self._times.between(least, end)
         return raw_keys + [raw_key for raw_key in changed if self._changed[raw_key] is not _GONE]
 
-    def take_staged(self) -> None:
+    def take_staged(self, live_from: Callable[[Any], int | None]) -> None:
         """Move all staged rows to the empty table, then index their times: sorted once, not with each row."""
         self._database.execute(f"DROP INDEX {self._index}")
-        super().take_staged()
+        super().take_staged(live_from)
         self._index_times()
+        time_ms, query = live_from(self.get(None)), f"DELETE FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ?"
+        if time_ms is not None:
+            self.count -= self._database.execute(query, _time_range(0, time_ms)).rowcount
+
+
+def _time_range(from_ms: int, end_ms: int) -> tuple[bytes, bytes]:
+    """Return the bytes of both ends of a range of times (ms), none of them before 0."""
+    return max(from_ms, 0).to_bytes(_TIME_BYTES), max(end_ms, 0).to_bytes(_TIME_BYTES)
 
 
 def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:

@@ -152,6 +152,9 @@ class Store(Generic[RawKey, Row]):
     each change, or None. ``timestamped``: rows are ``(value, timestamp)``, or `RowWithHeaders` if ``keeps_headers``.
     """
 
+    expired: int | None = None
+    """The number of journaled rows that the store's clock has removed; None if each of them is noted."""
+
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")
@@ -266,6 +269,10 @@ class Store(Generic[RawKey, Row]):
             self.raw[raw_key] = row
         if came_or_went:
             self._index(raw_key, gone=row is None)
+
+    def live_from(self, clock: Any) -> int | None:
+        """Return the first time (ms) that a store with a clock still holds; None without one."""
+        return None
 
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
         """Update the index after a row was added or removed."""

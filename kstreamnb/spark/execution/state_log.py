@@ -134,10 +134,7 @@ class StateLog:
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
         if cached.file is not None:
             cached.file.note(changes)
-        cached.changed = {
-            name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
-            for name, rows in changes.rows.items()
-        }
+        cached.changed = {name: _counts(cached.task.stores[name], rows) for name, rows in changes.rows.items()}
         if self._last is None:  # all of it: initial values, such as due times, never change and count too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
@@ -243,6 +240,13 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
             work.stores.pop()
             work.keys = None
     return rows
+
+
+def _counts(store: Any, rows: dict[Any, Any]) -> tuple[int, int]:
+    """Return how many rows a batch wrote or deleted, and deleted, given its delta."""
+    expired, store.expired = store.expired, store.expired and 0
+    deleted = sum(row is None for row in rows.values())
+    return len(rows) - (None in rows) + (expired or 0), deleted + (expired or 0)
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
