@@ -265,8 +265,9 @@ class TimedDiskRows(DiskRows):
         self._database.execute(f"DROP INDEX {self._index}")
         super().take_staged(live_from)
         self._index_times()
-        time_ms, query = live_from(self.get(None)), f"DELETE FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ?"
+        time_ms = live_from(self.get(None))
         if time_ms is not None:
+            query = f"DELETE FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ?"
             self.count -= self._database.execute(query, _time_range(0, time_ms)).rowcount
 
 

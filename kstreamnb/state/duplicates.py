@@ -35,7 +35,8 @@ class DuplicateRows(WindowRows):
         prepare, text = (self._kept, None) if self.timestamped else (self.values.encode, self.values.text)
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            if value is None or not (retention.holds(window_start) and window_start < retention.next_expiry):
+            timely = retention.accepted_from <= window_start < retention.next_expiry
+            if value is None or not timely or window_start < retention.live_from:
                 slow(key, value, window_start)
                 return
             if not (type(value) is text and value.isascii()):

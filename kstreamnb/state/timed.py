@@ -227,7 +227,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
-        before, expired = len(self.raw), self._take_expired()
+        before = 0 if self.expired is None else len(self.raw)
+        expired = self._take_expired()
         if journal is not None:
             if self.expired is not None:
                 self.expired += before - len(self.raw)

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import nullcontext
 from itertools import starmap, zip_longest
-from operator import eq
+from operator import countOf, eq
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -244,9 +244,8 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
 
 def _counts(store: Any, rows: dict[Any, Any]) -> tuple[int, int]:
     """Return how many rows a batch wrote or deleted, and deleted, given its delta."""
-    expired, store.expired = store.expired, store.expired and 0
-    deleted = sum(row is None for row in rows.values())
-    return len(rows) - (None in rows) + (expired or 0), deleted + (expired or 0)
+    expired, store.expired = store.expired or 0, store.expired and 0
+    return len(rows) - (None in rows) + expired, countOf(rows.values(), None) + expired
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
