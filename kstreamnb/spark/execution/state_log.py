@@ -10,6 +10,8 @@ Compaction is incremental: each batch writes a part of all present rows beside i
 the entries before the first part are removed, a few with each batch, because every call to Spark costs time and all
 tasks reach that point together. No batch reads or writes the whole state: rows in a file are read in pages, and of rows
 in memory, which the memory limit bounds, only the keys are listed when a compaction begins.
+
+Rows that expire are not in a delta: when the clock of their store is applied, rows that it makes too old are removed.
 """
 
 from __future__ import annotations
