@@ -188,10 +188,8 @@ class DiskRows(MutableMapping[Hashable, Any]):
                 data = b"".join(chain.from_iterable(some))
                 self._database.execute(f"REPLACE INTO {table} {_CUT}", (data, str(cuts)))
 
-    def take_staged(self, live_from: Callable[[Any], int | None]) -> None:
+    def take_staged(self) -> None:
         """Move all staged rows to the empty table, the last one of each key, and count them.
-
-        ``live_from`` returns the first time (ms) that is not too old, given the row of None.
 
         Sorting them once and appending them takes a quarter of the time of writing them in the order of their arrival.
         """
@@ -214,8 +212,18 @@ class TimedDiskRows(DiskRows):
 
     _observed: Any = None
 
-    def bind(self, key_bytes: Callable[[Any], bytes], key_from: Callable[[bytes], Any], time_at: int = 8) -> None:
-        """Set the same; key bytes have eight bytes of time at a distance from their end, the None key has none."""
+    def bind(
+        self,
+        key_bytes: Callable[[Any], bytes],
+        key_from: Callable[[bytes], Any],
+        time_at: int = 8,
+        live_from: Callable[[Any], int] | None = None,
+    ) -> None:
+        """Set the same; key bytes have eight bytes of time at a distance from their end, the None key has none.
+
+        ``live_from`` returns the first time (ms) that is not too old, given the row of None.
+        """
+        self._live_from = live_from
         self._time_at, self._time = time_at, f"substr(key, -{time_at}, {_TIME_BYTES})"
         self._index = '"times of {}"'.format(self._table.strip('"'))
         super().bind(key_bytes, lambda data: key_from(data) if data else None)
@@ -260,13 +268,13 @@ class TimedDiskRows(DiskRows):
         changed = self._times.between(least, end)
         return raw_keys + [raw_key for raw_key in changed if self._changed[raw_key] is not _GONE]
 
-    def take_staged(self, live_from: Callable[[Any], int | None]) -> None:
+    def take_staged(self) -> None:
         """Move all staged rows to the empty table, then index their times: sorted once, not with each row."""
         self._database.execute(f"DROP INDEX {self._index}")
-        super().take_staged(live_from)
+        super().take_staged()
         self._index_times()
-        time_ms = live_from(self.get(None))
-        if time_ms is not None:
+        if self._live_from is not None:
+            time_ms = self._live_from(self.get(None))
             query = f"DELETE FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ?"
             self.count -= self._database.execute(query, _time_range(0, time_ms)).rowcount
 

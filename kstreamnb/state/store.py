@@ -270,10 +270,6 @@ class Store(Generic[RawKey, Row]):
         if came_or_went:
             self._index(raw_key, gone=row is None)
 
-    def live_from(self, clock: Any) -> int | None:
-        """Return the first time (ms) that a store with a clock still holds; None without one."""
-        return None
-
     def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
         """Update the index after a row was added or removed."""
 

@@ -161,7 +161,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows
-        rows.bind(self.row_key, self._key_from, self._time_at)
+        rows.bind(self.row_key, self._key_from, self._time_at, self.live_from)
 
     def _bind(self) -> None:
         """Create the closures that are called for each record."""

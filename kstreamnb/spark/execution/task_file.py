@@ -162,8 +162,8 @@ class TaskFile:
                     else:
                         self.note(StateDelta({name: dict(zip(raw_keys, map(unpack_row, packed), strict=True))}, {}))
                 self._state_vars.update(delta.state_vars)
-            for name, rows in self.tables.items():
-                rows.take_staged(stores[name].live_from)
+            for rows in self.tables.values():
+                rows.take_staged()
             self._write_loaded(stores)
             self._write_head(head)
         self.close()

@@ -32,7 +32,7 @@ def test_of_staged_rows_the_last_of_each_key_is_kept(portions: list[list[tuple[b
     for portion in portions:
         found.stage([key for key, _ in portion], [pickle.dumps(row) for _, row in portion])
         last.update(portion)
-    found.take_staged(lambda clock: None)
+    found.take_staged()
     kept = {key: row for key, row in last.items() if row is not None}
     assert dict(found.items_between(b"", None)) == kept
     assert len(found) == len(kept)
