@@ -212,8 +212,18 @@ class TimedDiskRows(DiskRows):
 
     _observed: Any = None
 
-    def bind(self, key_bytes: Callable[[Any], bytes], key_from: Callable[[bytes], Any], time_at: int = 8) -> None:
-        """Set the same; key bytes have eight bytes of time at a distance from their end, the None key has none."""
+    def bind(
+        self,
+        key_bytes: Callable[[Any], bytes],
+        key_from: Callable[[bytes], Any],
+        time_at: int = 8,
+        live_from: Callable[[Any], int] | None = None,
+    ) -> None:
+        """Set the same; key bytes have eight bytes of time at a distance from their end, the None key has none.
+
+        ``live_from`` returns the first time (ms) that is not too old, given the row of None.
+        """
+        self._live_from = live_from
         self._time_at, self._time = time_at, f"substr(key, -{time_at}, {_TIME_BYTES})"
         self._index = '"times of {}"'.format(self._table.strip('"'))
         super().bind(key_bytes, lambda data: key_from(data) if data else None)
@@ -251,7 +261,7 @@ class TimedDiskRows(DiskRows):
 
     def keys_between(self, from_ms: int, to_ms: int) -> list[Any]:
         """Return raw keys of a range of times (ms), both ends inclusive: each by time, those of the table first."""
-        least, end = (max(time, 0).to_bytes(_TIME_BYTES) for time in (from_ms, to_ms + 1))
+        least, end = _time_range(from_ms, to_ms + 1)
         query = f"SELECT key FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ? ORDER BY {self._time}, key"
         stored = (self._key_from(data) for (data,) in self._database.execute(query, (least, end)))
         raw_keys = [raw_key for raw_key in stored if raw_key not in self._changed]
@@ -263,6 +273,15 @@ class TimedDiskRows(DiskRows):
         self._database.execute(f"DROP INDEX {self._index}")
         super().take_staged()
         self._index_times()
+        if self._live_from is not None:
+            time_ms = self._live_from(self.get(None))
+            query = f"DELETE FROM {self._table} WHERE {self._time} >= ? AND {self._time} < ?"
+            self.count -= self._database.execute(query, _time_range(0, time_ms)).rowcount
+
+
+def _time_range(from_ms: int, end_ms: int) -> tuple[bytes, bytes]:
+    """Return the bytes of both ends of a range of times (ms), none of them before 0."""
+    return max(from_ms, 0).to_bytes(_TIME_BYTES), max(end_ms, 0).to_bytes(_TIME_BYTES)
 
 
 def _merged(stored: Iterator[Found], changed: Iterator[Found], *, reverse: bool) -> Iterator[tuple[Hashable, Any]]:

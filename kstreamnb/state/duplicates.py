@@ -35,7 +35,8 @@ class DuplicateRows(WindowRows):
         prepare, text = (self._kept, None) if self.timestamped else (self.values.encode, self.values.text)
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
+            timely = retention.accepted_from <= window_start < retention.next_expiry
+            if value is None or not timely or window_start < retention.live_from:
                 slow(key, value, window_start)
                 return
             if not (type(value) is text and value.isascii()):
@@ -50,8 +51,8 @@ class DuplicateRows(WindowRows):
             old = by_key.get(None)
             number = 1 if old is None else (old[1] + 1) % NUMBERS
             by_key[None] = clock = retention.observed_ms, number, number
-            entries = by_key.get(key)
-            if entries is None or window_start <= entries[-1][0]:
+            entries = by_key.setdefault(key, [])
+            if entries and window_start <= entries[-1][0]:
                 rows[key, position_of(window_start, number)] = value
             else:
                 entries.append((window_start, number, value))

@@ -219,4 +219,7 @@ def apply_rows(store: Store, rows: Mapping[Any, Any]) -> None:
         store.raw.update(rows)  # a rebuild is mostly this
     else:
         for raw_key, row in rows.items():
-            store.apply(raw_key, row)
+            if raw_key is not None:
+                store.apply(raw_key, row)
+        if None in rows:  # last: rows that it makes too old may be among the others
+            store.apply(None, rows[None])

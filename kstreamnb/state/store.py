@@ -152,6 +152,9 @@ class Store(Generic[RawKey, Row]):
     each change, or None. ``timestamped``: rows are ``(value, timestamp)``, or `RowWithHeaders` if ``keeps_headers``.
     """
 
+    expired: int | None = None
+    """The number of journaled rows that the store's clock has removed; None if each of them is noted."""
+
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")

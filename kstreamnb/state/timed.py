@@ -18,6 +18,7 @@ from kstreamnb.core.record import Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
+from kstreamnb.state.custom import StoredElsewhere
 from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.rows_by_key import KeyIndex, P, RowsByKey, TimedKey
 from kstreamnb.state.store import NO_TIME, Store, StoreContext
@@ -49,6 +50,10 @@ class Retention:
             self._step_ms = min(self.segment_ms, max(self.retention_ms, _LEAST_STEP_MS))
         self._exact, self._hidden_ms = not spec.persistent, self.retention_ms - clamp_ms
         self.observe(NO_TIME)
+
+    def holds(self, time_ms: int) -> bool:
+        """Return whether a row with a time is kept; a store with duplicates accepts some that it does not keep."""
+        return time_ms >= self.accepted_from and time_ms >= self.live_from
 
     def observe(self, observed_ms: int) -> None:
         """Recompute everything for an observed stream time, either later or, after an undo, earlier."""
@@ -141,6 +146,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         super().__init__(spec, context)
         self._table = self.raw if isinstance(self.raw, RowsByKey) else self._table
         self.retention = Retention(spec, clamp_ms=clamp_ms)
+        self.expired = None if isinstance(self.raw, StoredElsewhere) else 0
         self._segments: defaultdict[int, dict[TimedKey[P], None]] = defaultdict(dict)
         self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
@@ -155,7 +161,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _bind_disk(self, rows: TimedDiskRows) -> None:
         self._table = rows
-        rows.bind(self.row_key, self._key_from, self._time_at)
+        rows.bind(self.row_key, self._key_from, self._time_at, self.live_from)
 
     def _bind(self) -> None:
         """Create the closures that are called for each record."""
@@ -200,15 +206,16 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         retention, time = self.retention, self._time(raw_key[1])
         if time > retention.observed_ms:
             self._advance((time, 0))
-        if time >= retention.accepted_from:
+        if retention.holds(time):
             super().write(raw_key, row)
-        else:
+            return
+        if time < retention.accepted_from:
             window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
             times = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
             details = {**times, "retention_ms": retention.retention_ms, "store": self.name}
             self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
-            self._log(raw_key, row)
+        self._log(raw_key, row)
 
     def _advance(self, clock: StoreClock, *, silently: bool = False) -> None:
         """Replace the clock; drop the rows that are now too old. Note both for the journal unless ``silently``."""
@@ -220,8 +227,11 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
+        before = 0 if self.expired is None else len(self.raw)
         expired = self._take_expired()
         if journal is not None:
+            if self.expired is not None:
+                self.expired += before - len(self.raw)
             journal.extend((raw_key, row, None) for raw_key, row in expired)
 
     def _take_expired(self) -> Iterable[tuple[TimedKey[P], Any]]:
@@ -242,11 +252,18 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         """Return what sorts before all positions of a time, and after all earlier ones."""
         return (time,) if self._bits < 0 else time << self._bits
 
+    def live_from(self, clock: StoreClock | None) -> int:
+        """Return the first time (ms) that is still held at a time of the store's clock, to which it is set."""
+        self.retention.observe(NO_TIME if clock is None else clock[0])
+        return self.retention.live_from
+
     def apply(self, raw_key: TimedKey[P] | None, row: Any) -> None:
-        """Change one row silently; None deletes."""
+        """Change one row silently; None deletes. A later clock drops the rows that are too old."""
         raw = self.raw
         if raw_key is None:
-            self.retention.observe(NO_TIME if row is None else row[0])
+            before = self.retention.live_from
+            if self.live_from(row) > before:
+                self._take_expired()
             if row is None:
                 raw.pop(None, None)
             else:
@@ -308,5 +325,5 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         time = self._time(raw_key[1])
         if time > self.retention.observed_ms:
             self._advance((time, 0), silently=True)
-        if time >= self.retention.accepted_from:
+        if self.retention.holds(time):
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp, headers))

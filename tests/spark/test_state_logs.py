@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.runtime.task import task as task_module
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry, unpack_head
 from kstreamnb.spark.execution.worker_cache import empty_task
@@ -223,3 +224,57 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
     with pytest.raises(ks.errors.StateError, match='the copy of store "first" in a worker differs') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
     assert (caught.value.detail or "").startswith("rows that differ: 1; ")
+
+
+def short_windows() -> ks.Topology:
+    """Return a join of a second, counts of windows and of sessions: stores that lose most of their rows."""
+    builder = ks.StreamsBuilder("short")
+    left, right = builder.stream("left"), builder.stream("right")
+    windows = ks.JoinWindows.of_time_difference_and_grace("300ms", "0ms")
+    left.join(right, lambda a, b: f"{a}-{b}", windows, ks.StreamJoined(store_name="near")).to("pairs")
+    grouped = left.group_by_key()
+    grouped.windowed_by(ks.TimeWindows.of("5s")).count(store="windows").to_stream(lambda w, n: str(w)).to("counts")
+    grouped.windowed_by(ks.SessionWindows.of("2s")).count(store="visits").to_stream(lambda w, n: str(w)).to("visits")
+    return builder.build()
+
+
+@pytest.mark.usefixtures("small_logs")
+@pytest.mark.parametrize("place", ["memory", "lost", "disk", "written by an earlier version"])
+def test_rows_that_expire_leave_every_copy_of_a_task_without_an_entry_of_its_log(tmp_path: Path, place: str) -> None:
+    """S0-22: the store's clock tells which they are: in a worker, after a rebuild, in a file, and in a view."""
+    topics, count = ["pairs", "counts", "visits"], 40
+    rows: list[Row] = [
+        (("left", "right")[n % 2], f"k{n // 2 % 7}", n, max(0, n * 157 - (n % 5 == 4) * (n * 613 % 70_000)))
+        for n in range(1_600)
+    ]
+    deployment = placed(short_windows(), 2)
+    cluster = Cluster.of(deployment, tmp_path.name, verify=True)
+    cluster.forget()
+
+    def between(number: int) -> None:
+        for held in kept_tasks():
+            held.moves = place == "disk" and held.file is None
+        if place == "lost" or number == count // 2:
+            earlier.undo()
+            cluster.forget()
+
+    with pytest.MonkeyPatch.context() as earlier:
+        if place == "written by an earlier version":
+            earlier.setattr(task_module, "_ChangesByClock", task_module._Changes)
+        found = run_in(cluster, tmp_path, batched(deployment, rows, count), topics, between)
+    assert driven(short_windows(), rows, 2, topics) == found
+    driver = ks.TopologyTestDriver(short_windows(), partitions=2)
+    driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
+    deleted = 0
+    for task in deployment.tasks:
+        made = empty_task(cluster.deployment, task)
+        for delta in (unpack_delta(each, trust=True) for each in cluster.deltas().get(task.name, [])):
+            made.apply_delta(delta)
+            deleted += sum(
+                row is None for name, each in delta.rows.items() if name != "visits" for row in each.values()
+            )
+        for name, store in made.stores.items():
+            assert dict(store.raw) == dict(driver.tasks.by_id[task.plan.task_id].stores[name].raw)
+    assert deleted == 0
+    assert {"near-this-join-store", "windows", "visits"} <= set(made.stores)
+    assert "rebuild" in cluster.found

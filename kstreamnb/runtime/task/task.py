@@ -64,6 +64,13 @@ class _Changes(dict[Any, Any]):
         self.update(map(itemgetter(0, 2), entries))
 
 
+class _ChangesByClock(_Changes):
+    """The journal of a store whose rows expire by its clock, also where its changes are applied."""
+
+    def extend(self, entries: Iterable[JournalEntry]) -> None:
+        """Record no expired rows: the row of the clock tells which they are."""
+
+
 class Checkpointed:
     """The part of a task that saves and restores its state."""
 
@@ -348,4 +355,5 @@ class Task(Checkpointed, Queued):
             if recorder is not None:
                 store.journal = recorder.journal(task, store)
             elif self._journals is not None:
-                store.journal = self._journals[name] = _Changes()
+                changes = _Changes if store.expired is None else _ChangesByClock
+                store.journal = self._journals[name] = changes()

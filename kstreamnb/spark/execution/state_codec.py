@@ -76,8 +76,8 @@ class LogEntry(NamedTuple):
 
     @property
     def deltas(self) -> list[bytes]:
-        """The packed deltas to apply, one after the other."""
-        return [self.delta] if self.part is None else [self.part, self.delta]
+        """The packed deltas to apply, one after the other: a part's clock must not precede the rows that it expires."""
+        return [self.delta] if self.part is None else [self.delta, self.part]
 
 
 def pack(value: object) -> bytes:

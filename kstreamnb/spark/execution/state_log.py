@@ -10,6 +10,8 @@ Compaction is incremental: each batch writes a part of all present rows beside i
 the entries before the first part are removed, a few with each batch, because every call to Spark costs time and all
 tasks reach that point together. No batch reads or writes the whole state: rows in a file are read in pages, and of rows
 in memory, which the memory limit bounds, only the keys are listed when a compaction begins.
+
+Rows that expire are not in a delta: when the clock of their store is applied, rows that it makes too old are removed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import nullcontext
 from itertools import starmap, zip_longest
-from operator import eq
+from operator import countOf, eq
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -132,10 +134,7 @@ class StateLog:
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
         if cached.file is not None:
             cached.file.note(changes)
-        cached.changed = {
-            name: (len(rows) - (None in rows), sum(row is None for row in rows.values()))
-            for name, rows in changes.rows.items()
-        }
+        cached.changed = {name: _counts(cached.task.stores[name], rows) for name, rows in changes.rows.items()}
         if not self._head.last:  # all of it: initial values, such as due times, never change and count too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
@@ -238,6 +237,12 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
             work.stores.pop()
             work.keys = None
     return rows
+
+
+def _counts(store: Any, rows: dict[Any, Any]) -> tuple[int, int]:
+    """Return how many rows a batch wrote or deleted, and deleted, given its delta."""
+    expired, store.expired = store.expired or 0, store.expired and 0
+    return len(rows) - (None in rows) + expired, countOf(rows.values(), None) + expired
 
 
 def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
