@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
+from kstreamnb.core.serdes import TimeWindowedSerde
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 
@@ -153,8 +154,9 @@ def key_codec(serde: Serde) -> KeyCodec:
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
     text, windowed = str if str in plain else None, serde.plain & {Windowed}
-    size = getattr(serde, "size_ms", None)
-    quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
+    size, start_bytes = getattr(serde, "size_ms", None), struct.Struct(">q").pack
+    is_quick = type(serde) is TimeWindowedSerde and size is not None and type(serde.inner) is StringSerde
+    quick = windowed if is_quick else ()
 
     def encode(key: Any) -> Any:
         if type(key) is str and text is str and key.isascii():
@@ -173,7 +175,9 @@ def key_codec(serde: Serde) -> KeyCodec:
 
     kept_types = plain | windowed if direct and type(serde).serialize is Serde.serialize else ()
 
-    def to_bytes(key: Hashable) -> bytes:
+    def to_bytes(key: Any) -> bytes:
+        if type(key) in quick:
+            return key[0].encode() + start_bytes(key[1])  # type: ignore[no-any-return]
         if type(key) in kept_types:
             return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
