@@ -254,9 +254,9 @@ if row is None or {{watched}}[0]:
  {{put}}({at}, key, new, old, timestamp, headers, {{position}})
 else:
  {{rows}}[key] = row[0], new, old, row[3], timestamp, headers, {{position}}
-if {{times}} and {{times}}[0] <= {due}: {{emit}}({due})"""
+if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
         objects = {"seen": context.state_var("stream_time_ms", -1), "rows": store.raw, "watched": store.watched}
-        objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "times": store.times}
+        objects |= {"find": store.raw.get if store.keys.direct and not bounded else {}.get, "heap": store.heap}
         objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
         if bounded:
             lines += "\n{enforce}()"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
@@ -34,15 +34,13 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
     """One change for each key, in the position of the first change that was buffered for the key.
 
     ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, position)``. ``prior`` is the value
-    before the first buffered change. Changes are emitted by time and key bytes: ``times`` is a heap of the times, and
-    each has a heap of key bytes and keys, some of which may have left. The changelog is written when the store is
-    flushed, one record for each added or removed key, with the time of the record that changed it last.
+    before the first buffered change. Changes are emitted by time and key bytes. The changelog is written when the store
+    is flushed, one record for each added or removed key, with the time of the record that changed it last.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self.times: list[int] = []
-        self._entries: dict[int, list[tuple[bytes, Hashable]]] = {}
+        self.heap: list[tuple[int, bytes, Hashable]] = []
         self._dirty: dict[Hashable | None, int] = {}
         self._size_bytes: int | None = None
 
@@ -56,30 +54,24 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         (self.write if self.watched[0] else self.apply)(raw_key, (at, new, old, prior, timestamp, headers, position))
 
     def release(
-        self, time: int, is_full: Callable[[], bool] | None = None
+        self, time: int, is_full: Callable[[], bool] = lambda: True
     ) -> Iterator[tuple[object, object, object, int, Headers, RecordMetadata | None]]:
-        """Yield changes up to a time (ms), by time and key bytes, as long as the buffer ``is_full`` if given: key, new,
-        old, timestamp, headers and metadata of each. Each one is removed when the next is asked for, so it stays if the
+        """Yield changes up to a time (ms), by time and key bytes, as long as the buffer ``is_full``: key, new, old,
+        timestamp, headers and metadata of each. Each one is removed when the next is asked for, so it stays if the
         caller fails.
         """
-        times, raw, decode_key, decode, make = self.times, self.raw, self.keys.decode, self.values.decode, tuple.__new__
+        heap, raw, decode_key, decode, make = self.heap, self.raw, self.keys.decode, self.values.decode, tuple.__new__
         write = self.write if self.watched[0] else self.apply
-        while times and times[0] <= time and (is_full is None or is_full()):
-            entries = self._entries[at := times[0]]
-            if is_full is None:
-                entries.sort()  # a sorted list is a heap, too
-            for _, raw_key in entries if is_full is None else entries[:1]:
-                row = raw.get(raw_key)
-                if row is not None and row[0] == at:  # otherwise it has left, and perhaps come back
-                    _, new, old, _, timestamp, headers, position = row
-                    metadata = None if position is None else make(RecordMetadata, position)
-                    new, old = new if type(new) is int else decode(new), old if type(old) is int else decode(old)
-                    yield decode_key(raw_key), new, old, timestamp, headers, metadata
-                    write(raw_key, None)
-            if is_full is not None:
-                heappop(entries)
-            if is_full is None or not entries:
-                del self._entries[heappop(times)]
+        while heap and heap[0][0] <= time and is_full():
+            at, _, raw_key = heap[0]
+            row = raw.get(raw_key)
+            if row is not None and row[0] == at:  # otherwise it has left, and perhaps come back
+                _, new, old, _, timestamp, headers, position = row
+                metadata = None if position is None else make(RecordMetadata, position)
+                new, old = new if type(new) is int else decode(new), old if type(old) is int else decode(old)
+                yield decode_key(raw_key), new, old, timestamp, headers, metadata
+                write(raw_key, None)
+            heappop(heap)
 
     def count(self) -> int:
         """Number of buffered changes."""
@@ -119,13 +111,10 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             return
         self.raw[raw_key] = row
         if old is None or old[0] != row[0]:
-            entries = self._entries.get(row[0])
-            if entries is None:
-                entries = self._entries[row[0]] = []
-                heappush(self.times, row[0])
-            elif len(entries) > 2 * len(self.raw) + 8:  # most have left
-                entries[:] = sorted({entry for entry in entries if entry[1] in self.raw})
-            heappush(entries, (self.keys.to_bytes(raw_key), raw_key))
+            heappush(self.heap, (row[0], self.keys.to_bytes(raw_key), raw_key))
+            if len(self.heap) > 2 * len(self.raw) + 8:
+                self.heap[:] = [(kept[0], self.keys.to_bytes(key), key) for key, kept in self.raw.items()]
+                heapify(self.heap)
 
     def flush(self) -> None:
         """Log the keys added or removed since the last flush."""

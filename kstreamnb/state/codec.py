@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.core.codec import CopiedValue, SerializedValue, copier, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
-from kstreamnb.core.serdes import TimeWindowedSerde
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 
@@ -155,8 +154,7 @@ def key_codec(serde: Serde) -> KeyCodec:
     direct = len(plain) == 1 and plain <= {str, int, bytes}
     text, windowed = str if str in plain else None, serde.plain & {Windowed}
     size, start_bytes = getattr(serde, "size_ms", None), struct.Struct(">q").pack
-    is_quick = type(serde) is TimeWindowedSerde and size is not None and type(serde.inner) is StringSerde
-    quick = windowed if is_quick else ()
+    quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
 
     def encode(key: Any) -> Any:
         if type(key) is str and text is str and key.isascii():

@@ -79,7 +79,7 @@ def test_many_changes_of_one_key_cost_no_memory() -> None:
         buffer.put(time, "a", "x", None, time, (), HERE)
         if time % 3 == 0:
             take(buffer)
-    assert len(buffer.times) < 20
+    assert len(buffer.heap) < 20
 
 
 def test_a_stream_record_waits_for_the_grace_of_the_table() -> None:
