@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, ClassVar, Generic, Self, TypeGuard
+from typing import Any, ClassVar, Generic, Self
 from uuid import UUID
 
 from kstreamnb.core.signatures import taking
@@ -101,13 +101,10 @@ class Serde(Generic[T]):
         """
         return True
 
-    def is_flat(self, value: object) -> TypeGuard[dict[str, Any]]:
-        """Return whether a value is a dict of immutable values that its bytes would decode to.
-
-        Args:
-            value: any value.
-        """
-        return False
+    @property
+    def is_flat(self) -> Callable[[dict[Any, Any]], bool]:
+        """The function that returns whether a dict holds immutable values that its bytes would decode to."""
+        return lambda value: False
 
     def copy_value(self, value: T) -> T | None:
         """Return the value that its bytes would decode to, if known without serializing; otherwise None.
@@ -117,7 +114,7 @@ class Serde(Generic[T]):
         Args:
             value: a value that the serde can write.
         """
-        return value.copy() if self.is_flat(value) else None  # type: ignore[return-value] # T is a dict then
+        return value.copy() if type(value) is dict and self.is_flat(value) else None  # type: ignore[attr-defined, arg-type]
 
     def portable(self, value: T) -> object:
         """Return a value that files hold and that the serde writes as it writes this one: by default its bytes.

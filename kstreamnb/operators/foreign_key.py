@@ -315,7 +315,7 @@ class ResponseSerde(SerdeAround[Response]):
         """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
         digest, foreign = value[:2]
         if type(foreign) is not CopiedValue:
-            foreign = CopiedValue(foreign) if self.inner_serde.is_flat(foreign) else None
+            foreign = CopiedValue(foreign) if type(foreign) is dict and self.inner_serde.is_flat(foreign) else None
         return None if foreign is None else tuple.__new__(Response, (digest, foreign, None))
 
     def _write(self, value: Response) -> bytes:

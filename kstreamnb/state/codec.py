@@ -153,7 +153,7 @@ def key_codec(serde: Serde) -> KeyCodec:
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
     text, windowed = str if str in plain else None, serde.plain & {Windowed}
-    size = getattr(serde, "size_ms", None)
+    size, start_bytes = getattr(serde, "size_ms", None), struct.Struct(">q").pack
     quick = windowed if size is not None and type(getattr(serde, "inner", None)) is StringSerde else ()
 
     def encode(key: Any) -> Any:
@@ -173,7 +173,9 @@ def key_codec(serde: Serde) -> KeyCodec:
 
     kept_types = plain | windowed if direct and type(serde).serialize is Serde.serialize else ()
 
-    def to_bytes(key: Hashable) -> bytes:
+    def to_bytes(key: Any) -> bytes:
+        if type(key) in quick:
+            return key[0].encode() + start_bytes(key[1])  # type: ignore[no-any-return]
         if type(key) in kept_types:
             return serde._write(key)  # noqa: SLF001 - without checks: `encode` lets only keys pass that it can write
         return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""

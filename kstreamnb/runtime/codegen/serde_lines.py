@@ -40,7 +40,8 @@ def write_expression(builder: FunctionBuilder, sink: str, serde: Serde, name: st
     write = builder.name(copier(serde) if in_process else encoder(serde), f"write_{name}")
     written, lent = f"{write}({name})", ""
     if in_process and isinstance(serde, JsonSerde):
-        written = f"CopiedValue({name}) if {builder.name(serde.is_flat, 'flat')}({name}) else {written}"
+        is_flat = f"type({name}) is dict and {builder.name(serde.is_flat, 'flat')}({name})"
+        written = f"CopiedValue({name}) if {is_flat} else {written}"
     if name == "value" and builder.facts.lent == serde and in_process:
         lent = "(value if type(value) is CopiedValue else CopiedValue(value)) if flat else "
     elif name == "value":

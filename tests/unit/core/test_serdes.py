@@ -142,12 +142,17 @@ def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value
         assert repr(serde.deserialize(serde.serialize(value))) == repr(twin)
 
 
+class _OwnText(str):
+    """Text of a user's own type, which JSON would turn into plain text."""
+
+
 def test_most_flat_dicts_need_no_bytes() -> None:
     """Text, integers, floats, booleans and null are copied; nested, sorted or non-JSON values are serialized."""
     serde, flat = Serdes.json(), {"sku": "shoe", "n": 3, "price": 9.5, "new": True, "note": None}
     assert flat == serde.copy_value(flat)
     nested, no_number, far, odd = {"sizes": [38]}, {"n": math.nan}, {"n": 2**63}, {1: "a"}
-    refused = (nested, no_number, far, odd, {"n": math.inf}, {"größe": 1}, [1], "shoe", None)
+    own_texts = {_OwnText("sku"): "shoe"}, {"sku": _OwnText("shoe")}
+    refused = (nested, no_number, far, odd, *own_texts, {"n": math.inf}, {"größe": 1}, [1], "shoe", None)
     assert [None] * len(refused) == [serde.copy_value(value) for value in refused]
     assert Serdes.json(sort_keys=True).copy_value(flat) is None
     assert Serdes.string().copy_value("shoe") is None

@@ -37,6 +37,18 @@ def test_a_row_is_its_key_and_value() -> None:
     assert [("61", "0000000000000102", 9), ("61", None, 9)] == entries(store)
 
 
+@pytest.mark.parametrize("inner", [Serdes.string(), Serdes.long(), Serdes.json()])
+def test_a_windowed_key_is_logged_as_its_serde_writes_it(inner: Any) -> None:
+    """Keys of text that is ASCII or not, of numbers and of JSON; windows before and after time 0."""
+    serde = Serdes.time_windowed(inner, "10ms")
+    store = StoreTask().make("key_value", key_serde=serde, value_serde=Serdes.long())
+    texts = ("", "shoe", "größe", "a\x00") if inner != Serdes.long() else (-1, 2**62)
+    keys = [Windowed(key, start, start + 10) for key in texts for start in (-20, 0, 1_700_000_000_000)]
+    for key in keys:
+        store.put(key, 1)
+    assert [serde.serialize(key).hex() for key in keys] == [key for key, _, _ in entries(store)]
+
+
 def test_the_time_of_a_timestamped_row_is_the_records() -> None:
     """The value's bytes do not contain it."""
     _, store = made("timestamped_key_value")
