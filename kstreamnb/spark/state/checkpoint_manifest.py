@@ -26,10 +26,8 @@ from kstreamnb.topology.nodes import Sink, Source
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
 _SHIFTED = "a node before it shifted its number; name the operator before the first deployment; "
-_FORMAT = 3
-_WITH_SLOTS = 4  # earlier versions would publish slots again that are in Kafka already
-_WINDOWED = 5  # earlier versions would send windowed keys to other tasks than those that have their rows
-_READABLE = (_FORMAT, _WITH_SLOTS, _WINDOWED)
+_OLDEST_FORMAT = 3
+_FORMAT = 6  # earlier versions would keep rows whose expiry is not in the state log
 _SHORTER = "an earlier version of kstreamnb chose the partitions of its windowed keys by the key without its window"
 
 
@@ -98,8 +96,8 @@ def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
         version = content["format"]
     except (ValueError, LookupError, TypeError) as error:
         raise damaged_file(checkpoint, MANIFEST, error) from error
-    if version not in _READABLE:
-        reads = f"this version reads formats {_READABLE[0]} to {_READABLE[-1]}"
+    if version not in range(_OLDEST_FORMAT, _FORMAT + 1):
+        reads = f"this version reads formats {_OLDEST_FORMAT} to {_FORMAT}"
         hint = "deploy with the version of kstreamnb that wrote it, or with a later one"
         raise CheckpointError(f'checkpoint "{checkpoint}" has format {version}, but {reads}', hint=hint)
     known = {each.name for each in fields(Manifest)}
@@ -149,9 +147,7 @@ def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> Ch
 
 def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
     """Write the manifest; raises StorageError if nothing can be written there."""
-    version = _WINDOWED if manifest.windowed else _WITH_SLOTS if manifest.slots else _FORMAT
-    content = {**asdict(manifest), "format": version}
-    checkpoint.write(MANIFEST, json.dumps(content, indent=1).encode())
+    checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
 
 
 def withdraw_manifest(checkpoint: CheckpointFiles) -> None:
