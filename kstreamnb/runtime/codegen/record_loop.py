@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from kstreamnb.core.codec import indexed_type
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import OWN_NAMES, FunctionBuilder
@@ -51,14 +52,16 @@ def record_loop(
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
-        feeding: how it gets its records. A shared loop also gets the numbers of partitions by text key, the function
-            that finds other numbers, and a list with the next offset of each partition, which it counts on.
+        feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function
+            that finds other numbers, and a list with the next offset of each partition, which it counts on. The local
+            name ``partition`` becomes the one that the key determines, ``new`` tells whether the key was not known.
     """
     sent, shared = feeding == "sent", feeding == "shared"
     head = ["def loop(records, numbers, find, offsets):" if shared else "def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
-    head.append(" while True:" if sent else f" for {shape} in records:")
+    exact = shape if sent or shape != TOPIC_RECORDS else "record"
+    head.append(" while True:" if sent else f" for {exact} in records:")
     builder = FunctionBuilder(source, "\n".join(head), skip="continue", indent=2)
     builder.names.update(
         stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
@@ -69,20 +72,27 @@ def record_loop(
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
     if sent:
         lines.append(f"{shape} = yield")
+    elif shape == TOPIC_RECORDS:
+        lines.append(f"{shape} = () + record")  # of an exact tuple, which is unpacked faster than a named one
     if shared:
-        lines.append("number = numbers[key] if type(key) is str and partition < 0 else find(partition, key)")
-        lines += ["offsets[number] += 1", OWN_NAMES]
-    if feeding != "iterated":
+        kind = indexed_type(serdes[0]).__name__
+        lines += [f"if partition < 0 and type(key) is {kind}:", " try: number = partition = numbers[key]"]
+        lines += [" except KeyError: number = None", "else: number = None"]
+        lines += ["if new := number is None: number = find(partition, key)", "offsets[number] += 1", OWN_NAMES]
+    if sent:
         lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
     if shape == TOPIC_RECORDS and feeding == "iterated":
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
-    lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
+    now = "stream_time[0]" if shared else "now"
+    lines += [f"if timestamp > {now}: {'now = ' * (not shared)}stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
     for line in lines:
         builder.add(source, line)
-    add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS)
+    add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS, indexed=shared)
+    if shared:
+        builder.add(source, "if new: partition = number if partition < 0 else find(-1, key)")
     return builder
 
 

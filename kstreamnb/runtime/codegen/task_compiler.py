@@ -102,7 +102,8 @@ class TaskCompiler:
         if end_lines is not None:
             for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
-        builder.end("return now")
+        if not shared:
+            builder.end("return now")
         return builder
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:

@@ -321,7 +321,7 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
         stack.enter_context(task.in_turn(batch, each))
     offsets = list(batch.first.values())
     try:
-        loop(batch.iterator, numbers.known, numbers.find, offsets)
+        loop(batch.iterator, numbers.finder.known, numbers.finder.find, offsets)
     finally:
         batch.counts = dict(zip(partitions, map(sub, offsets, batch.first.values()), strict=True))
         if marks is not None:
