@@ -15,7 +15,7 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
 Loop: TypeAlias = Callable[..., Any]
-"""``loop(iterator, stream time)``, ``loop(None, stream time)`` or ``loop(iterator, numbers, find, offsets)``."""
+"""``loop(iterator, stream time)``, ``loop(None, stream time)`` or, shared, ``loop(iterator, numbers, find, offsets, times)``."""
 
 Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
 """How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
@@ -53,11 +53,12 @@ def record_loop(
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
         feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function
-            that finds other numbers, and a list with the next offset of each partition, which it counts on. The local
-            name ``partition`` becomes the one that the key determines, ``new`` tells whether the key was not known.
+            that finds other numbers, and for each partition its next offset and a list, to which it appends the times of
+            its records; the caller advances the stream times, which only users' processors read. The local name
+            ``partition`` becomes the one that the key determines, ``new`` tells whether the key was not known.
     """
     sent, shared = feeding == "sent", feeding == "shared"
-    head = ["def loop(records, numbers, find, offsets):" if shared else "def loop(records, now):"]
+    head = ["def loop(records, numbers, find, offsets, times):" if shared else "def loop(records, now):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
     exact = shape if sent or shape != TOPIC_RECORDS else "record"
@@ -78,7 +79,7 @@ def record_loop(
         kind = indexed_type(serdes[0]).__name__
         lines += [f"if partition < 0 and type(key) is {kind}:", " try: number = partition = numbers[key]"]
         lines += [" except KeyError: number = None", "else: number = None"]
-        lines += ["if new := number is None: number = find(partition, key)", "offsets[number] += 1", OWN_NAMES]
+        lines += ["if new := number is None: number = find(partition, key)", "times[number].append(timestamp)", OWN_NAMES]
     if sent:
         lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:
@@ -86,8 +87,8 @@ def record_loop(
     if shape == TOPIC_RECORDS and feeding == "iterated":
         lines.append("if partition > 0: misplaced(partition)")
     # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
-    now = "stream_time[0]" if shared else "now"
-    lines += [f"if timestamp > {now}: {'now = ' * (not shared)}stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
+    lines += [] if shared else ["if timestamp > now: now = stream_time[0] = timestamp"]
+    lines.append(f"{'el' * (not shared)}if timestamp < 0: negative()")
     for line in lines:
         builder.add(source, line)
     add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS, indexed=shared)

@@ -319,11 +319,13 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
         return False
     for task, each in zip(tasks, partitions, strict=True):
         stack.enter_context(task.in_turn(batch, each))
-    offsets = list(batch.first.values())
+    times = [list[int]() for _ in partitions]
     try:
-        loop(batch.iterator, numbers.finder.known, numbers.finder.find, offsets)
+        loop(batch.iterator, numbers.finder.known, numbers.finder.find, list(batch.first.values()), times)
     finally:
-        batch.counts = dict(zip(partitions, map(sub, offsets, batch.first.values()), strict=True))
+        batch.counts = dict(zip(partitions, map(len, times), strict=True))
+        for task, of_task in zip(tasks, times, strict=True):
+            task.context.stream_time[0] = max(task.context.stream_time + of_task)
         if marks is not None:
             marks += seen
         seen.clear()
