@@ -102,8 +102,7 @@ class TaskCompiler:
         if end_lines is not None:
             for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
                 builder.end(line)
-        if not shared:
-            builder.end("return now")
+        builder.end("return now")
         return builder
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:

@@ -319,9 +319,9 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
         return False
     for task, each in zip(tasks, partitions, strict=True):
         stack.enter_context(task.in_turn(batch, each))
-    times = [list[int]() for _ in partitions]
+    times, finder = [list[int]() for _ in partitions], numbers.finder
     try:
-        loop(batch.iterator, numbers.finder.known, numbers.finder.find, list(batch.first.values()), times)
+        loop(batch.iterator, -1, finder.known, finder.find, list(batch.first.values()), times)
     finally:
         batch.counts = dict(zip(partitions, map(len, times), strict=True))
         for task, of_task in zip(tasks, times, strict=True):
