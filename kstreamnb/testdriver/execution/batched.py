@@ -297,7 +297,7 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         if _run_shared(batch, stack, marks):
             return
         if type(batch.arrivals.numbers) is NumbersByKey:
-            batch.arrivals.numbers.check()
+            batch.arrivals.numbers.check(range(len(batch.records)))
         loops = ((n, task.interleave(batch, partitions[n], batch.first[partitions[n]])) for n, task in readers.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())

@@ -55,7 +55,7 @@ class InputBatch:
         order = merge_order(times, numbers)
         if order is not None:
             records = [records[at] for at in order]
-            numbers = numbers.of(records) if type(numbers) is NumbersByKey else [numbers[at] for at in order]
+            numbers = numbers.sorted(order, records) if type(numbers) is NumbersByKey else [numbers[at] for at in order]
         return cls(routes, records, partitions, numbers, None)
 
     @classmethod
@@ -197,16 +197,21 @@ class NumbersByKey(Sequence[int]):
             self._errors[at] = error
             return 0
 
-    def check(self) -> None:
-        """Raise the error of the first record without a partition."""
+    def check(self, order: Iterable[int]) -> None:
+        """Raise the error of the first record in an order that has no partition."""
         if self._numbers and self._errors:
-            raise next(iter(self._errors.values()))
+            raise next(self._errors[at] for at in order if at in self._errors)
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._numbers)
+
+    def sorted(self, order: Iterable[int], records: Sequence[TopicRecord]) -> NumbersByKey:
+        """Return the indexes of all records, which were sorted; each has a partition."""
+        self.check(order)
+        return self.of(records)
 
     def of(self, records: Sequence[TopicRecord]) -> NumbersByKey:
         """Return the indexes of some of the records."""
