@@ -6,8 +6,9 @@ record and depth), reading task, writing task and sequence. That requires levels
 or an earlier level (`Router.levels`), and that no global store changes meanwhile.
 
 If one partition takes all records of a level, its task loops over them. If input records are of one topic, the tasks
-of its partitions share a loop, which finds the partition of each record and uses the objects of its task. Otherwise every partition is a coroutine that receives its next record. So rows and recorded events of a
-level come in processing order without sorting.
+of its partitions share a loop, which finds the partition of each record and uses the objects of its task. Otherwise
+every partition is a coroutine that receives its next record. So rows and recorded events of a level come in processing
+order without sorting.
 """
 
 from __future__ import annotations
