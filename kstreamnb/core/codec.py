@@ -99,7 +99,8 @@ def decoder(serde: Serde) -> Callable[[Wire], Any]:
 
 _MASK = 0xFFFFFFFF
 _FACTOR = 0x5BD1E995
-_MEMO = 1 << 16
+MEMO = 1 << 16
+"""Results that a cache by key keeps; it is emptied when it is full."""
 
 
 class StreamPartitioner(Protocol):
@@ -157,9 +158,14 @@ class ByText(dict[str, T]):
         self._find = find
 
     def __missing__(self, key: str) -> T:
-        if len(self) >= _MEMO:
+        if len(self) >= MEMO:
             self.clear()
         return self.setdefault(key, self._find(key))
+
+
+def indexed_type(serde: Serde) -> type:
+    """Return the type of the keys of a serde whose partitions are looked up; their equal values have equal bytes."""
+    return int if isinstance(serde, WholeSerde) else str
 
 
 def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Callable[[Wire], int]:
@@ -176,7 +182,7 @@ def key_partitioner(serde: Serde, partitions: int, by_inner: bool = False) -> Ca
         of_inner = key_partitioner(serde.inner_serde, partitions)
         return lambda key: of_inner(key[0] if type(key) is Windowed else write(read(key).key))
     # Only types whose equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    hashable = {str, bytes, SerializedValue, *([int] * isinstance(serde, WholeSerde))}
+    hashable = {str, bytes, SerializedValue, indexed_type(serde)}
 
     def find(key: Wire) -> int:
         data = to_bytes(serde, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from kstreamnb.core.codec import indexed_type
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.function_builder import OWN_NAMES, FunctionBuilder
@@ -14,7 +15,7 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
 Loop: TypeAlias = Callable[..., Any]
-"""``loop(iterator, stream time)``, ``loop(None, stream time)`` or ``loop(iterator, numbers, find, offsets)``."""
+"""``loop(iterator, stream time)`` or ``loop(None, stream time)``; shared ones get more."""
 
 Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
 """How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
@@ -51,14 +52,16 @@ def record_loop(
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
         first: holds the offset of the first record, if offsets are counted.
-        feeding: how it gets its records. A shared loop also gets the numbers of partitions by text key, the function
-            that finds other numbers, and a list with the next offset of each partition, which it counts on.
+        feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function that
+            finds other numbers, and for each partition its next offset and the list that gets the times of its records:
+            the caller advances the stream times, which only users' processors read. The local name ``partition``
+            becomes the one that the key determines; ``new`` tells that the numbers did not have the key.
     """
-    sent, shared = feeding == "sent", feeding == "shared"
-    head = ["def loop(records, numbers, find, offsets):" if shared else "def loop(records, now):"]
+    sent, shared, given = feeding == "sent", feeding == "shared", shape == TOPIC_RECORDS
+    head = [f"def loop(records, now{', numbers, find, offsets, times' * shared}):"]
     head += [] if end_lines is None else [" begun = False"]
     head += [] if first is None else [" offset = first[0] - 1"]
-    head.append(" while True:" if sent else f" for {shape} in records:")
+    head.append(" while True:" if sent else f" for {'record' if given else shape} in records:")
     builder = FunctionBuilder(source, "\n".join(head), skip="continue", indent=2)
     builder.names.update(
         stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
@@ -67,22 +70,26 @@ def record_loop(
     lines = [] if due is None else [PUNCTUATE]
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
+    if sent or given:  # an exact tuple is unpacked faster than a named one
+        lines.append(f"{shape} = {'() + ' * given}{'(yield)' if sent else 'record'}")
     if sent:
-        lines.append(f"{shape} = yield")
-    if shared:
-        lines.append("number = numbers[key] if type(key) is str and partition < 0 else find(partition, key)")
-        lines += ["offsets[number] += 1", OWN_NAMES]
-    if feeding != "iterated":
         lines.append("now = stream_time[0]")  # other partitions may have advanced it
     if first is not None:
         lines.append("offset += 1")
-    if shape == TOPIC_RECORDS and feeding == "iterated":
+    if given and feeding == "iterated":
         lines.append("if partition > 0: misplaced(partition)")
-    # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
-    lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
+    if shared:
+        lines.append(f"if partition < 0 and type(key) is {indexed_type(serdes[0]).__name__}:")
+        lines += [" try: number = partition = numbers[key]", " except KeyError: number = None", "else: number = None"]
+        lines += ["if new := number is None: number = find(partition, key)"]
+        lines += ["times[number].append(timestamp)", OWN_NAMES, "if timestamp < 0: negative()"]
+    else:  # one comparison for both: a timestamp below the stream time is rare, a negative one rarer
+        lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
     for line in lines:
         builder.add(source, line)
-    add_reading(builder, source, serdes, given=shape == TOPIC_RECORDS)
+    add_reading(builder, source, serdes, given=given, indexed=shared)
+    if shared:
+        builder.add(source, "if new: partition = number if partition < 0 else find(-1, key)")
     return builder
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.core.codec import copier, decoder, encoder
+from kstreamnb.core.codec import copier, decoder, encoder, indexed_type
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
@@ -11,17 +11,21 @@ from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 _COUNT_BYTES = 8
 
 
-def add_reading(builder: FunctionBuilder, source: str, serdes: tuple[Serde, Serde], *, given: bool = False) -> None:
+def add_reading(
+    builder: FunctionBuilder, source: str, serdes: tuple[Serde, Serde], *, given: bool = False, indexed: bool = False
+) -> None:
     """Append the lines that take key and value from a record, which the user has given, or in wire form.
 
-    A dict of JSON is not copied yet: that needs a reader that does not ignore it.
+    A dict of JSON is not copied yet: that needs a reader that does not ignore it. A key that is ``indexed`` and not new
+    stays as it is if its serde keeps such keys.
     """
+    changes = "if new: " if indexed and indexed_type(serdes[0]) in serdes[0].plain else ""
     for name, serde in zip(("key", "value"), serdes, strict=True):
         flat, read = (_copied if given else _read)(builder, serde, name)
         if not isinstance(serde, JsonSerde):
-            builder.add(source, f"{name} = {read}")
+            builder.add(source, f"{changes * (name == 'key')}{name} = {read}")
         elif name == "key":
-            builder.add(source, f"key = key.copy() if {flat} else {read}")
+            builder.add(source, f"{changes}key = key.copy() if {flat} else {read}")
         else:
             builder.add(source, f"flat = {flat}")
             builder.add(source, f"if not flat: value = {read}")

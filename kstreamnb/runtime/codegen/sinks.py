@@ -61,18 +61,16 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
             chosen = f"(value[2],) if 0 <= value[2] < {plan.count(topic)} else {chosen}"
         each = f"for partition in {chosen}: "
         partition, names = "partition", "wire_key, wire_value"
-    if each or context.recorder is not None or plan.count(topic) > 1:  # otherwise the row is the only use
+    used_again = each or context.recorder is not None or plan.count(topic) > 1  # otherwise the row is the only use
+    if used_again and (key, value) != ("key", "value"):
         builder.add(sink.name, f"{names} = {key}, {value}")
         key, value = names.split(", ")
     if plan.count(topic) > 1 and not each:
         partition = "partition"
-        partition_of = key_partitioner(key_serde, plan.count(topic), by_inner)
-        if builder.facts.key_serde == key_serde and builder.facts.counted == plan.count(topic) and not by_inner:
-            found = "number if partition < 0 else find(-1, key)"
-        else:
-            known = builder.name(ByText(partition_of), "known")
-            found = f"{known}[key] if type(key) is str else {builder.name(partition_of, 'partition_of')}(key)"
-        builder.add(sink.name, f"partition = {found}")
+        if builder.facts.key_serde != key_serde or builder.facts.counted != plan.count(topic) or by_inner:
+            partition_of = key_partitioner(key_serde, plan.count(topic), by_inner)
+            known, of_other = builder.name(ByText(partition_of), "known"), builder.name(partition_of, "partition_of")
+            builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {of_other}(key)")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{each}{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

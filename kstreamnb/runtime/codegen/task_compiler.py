@@ -91,7 +91,7 @@ class TaskCompiler:
         if shared:
             builder.facts.counted = context.plan.count(queue.topic)
         if holds:
-            place = "number, offsets[number] - 1" if shared else f"{queue.partition}, offset"
+            place = "number, offsets[number] + len(times[number]) - 1" if shared else f"{queue.partition}, offset"
             builder.position = f"({queue.topic!r}, {place})"
         if marks is not None:
             builder.add(source, f"{builder.name(marks.append, 'mark')}(len({builder.name(context.out, 'out')}))")

@@ -5,10 +5,10 @@ before the next level runs, if they get their records in the order of record-by-
 record and depth), reading task, writing task and sequence. That requires levels such that no task feeds one of the same
 or an earlier level (`Router.levels`), and that no global store changes meanwhile.
 
-If one partition takes all records of a level, its task loops over them. If input records of one topic come in the order
-of their times, the tasks of its partitions share a loop, which finds the partition of each record and uses the objects
-of its task. Otherwise every partition is a coroutine that receives its next record. So rows and recorded events of a
-level come in processing order without sorting.
+If one partition takes all records of a level, its task loops over them. If input records are of one topic, the tasks
+of its partitions share a loop, which finds the partition of each record and uses the objects of its task. Otherwise
+every partition is a coroutine that receives its next record. So rows and recorded events of a level come in processing
+order without sorting.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         if _run_shared(batch, stack, marks):
             return
         if type(batch.arrivals.numbers) is NumbersByKey:
-            batch.arrivals.numbers.check()
+            batch.arrivals.numbers.check(range(len(batch.records)))
         loops = ((n, task.interleave(batch, partitions[n], batch.first[partitions[n]])) for n, task in readers.items())
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
@@ -319,11 +319,13 @@ def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -
         return False
     for task, each in zip(tasks, partitions, strict=True):
         stack.enter_context(task.in_turn(batch, each))
-    offsets = list(batch.first.values())
+    times, finder = [list[int]() for _ in partitions], numbers.finder
     try:
-        loop(batch.iterator, numbers.known, numbers.find, offsets)
+        loop(batch.iterator, -1, finder.known, finder.find, list(batch.first.values()), times)
     finally:
-        batch.counts = dict(zip(partitions, map(sub, offsets, batch.first.values()), strict=True))
+        batch.counts = dict(zip(partitions, map(len, times), strict=True))
+        for task, of_task in zip(tasks, times, strict=True):
+            task.context.stream_time[0] = max(task.context.stream_time + of_task)
         if marks is not None:
             marks += seen
         seen.clear()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import count, islice
 from operator import itemgetter, le, lt
 from typing import Any
 
-from kstreamnb.core.codec import ByText, encoder, key_partitioner
+from kstreamnb.core.codec import MEMO, encoder, indexed_type, key_partitioner
 from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError, SerdeError
@@ -54,7 +54,8 @@ class InputBatch:
         numbers = _numbers(records, routes, partitions)
         order = merge_order(times, numbers)
         if order is not None:
-            records, numbers = [records[at] for at in order], [numbers[at] for at in order]
+            records = [records[at] for at in order]
+            numbers = numbers.sorted(order, records) if type(numbers) is NumbersByKey else [numbers[at] for at in order]
         return cls(routes, records, partitions, numbers, None)
 
     @classmethod
@@ -121,43 +122,85 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
     return merged
 
 
+class PartitionFinder:
+    """Finds the index of a record's partition: the one it names, or if that is negative the one of its key.
+
+    Attributes:
+        kind: the type of keys that are looked up.
+        known: their index, by key; empty at first.
+    """
+
+    def __init__(self, route: TopicRoute, partitions: Sequence[Partition]) -> None:
+        serde, self._route = route.serdes[0], route
+        self._numbers = [at for at, of in enumerate(partitions) if of[0] == route.topic]
+        self._write, self._partition_of = encoder(serde), key_partitioner(serde, len(self._numbers))
+        self.kind, self.known = indexed_type(serde), dict[object, int]()
+        self._keeps = self.kind in serde.plain
+
+    def find(self, partition: int, key: object) -> int:
+        """Return the index by partition and key; remember that of a key unless its serde might change it."""
+        topic, numbers = self._route.topic, self._numbers
+        if partition >= len(numbers):
+            raise no_partition(topic, partition, len(numbers))
+        if partition >= 0:
+            return numbers[partition]
+        try:
+            wire = self._write(key)
+            number = numbers[self._partition_of(wire)]
+        except SerdeError as error:
+            error.add_note(f'Detail: it is part of a record for topic "{topic}" (key {format_value(key)})')
+            error.at(self._route.origin)
+            raise
+        if type(key) is self.kind and (wire is key or not self._keeps):
+            if len(self.known) >= MEMO:
+                self.known.clear()
+            self.known[key] = number
+        return number
+
+
+def _numbers_of(records: Iterable[TopicRecord], finders: Mapping[str, PartitionFinder]) -> list[int]:
+    return [  # by index: fields of a named tuple by name would dominate this loop
+        finder.find(record[1], record[4])
+        if record[1] >= 0 or type(record[4]) is not finder.kind or (number := finder.known.get(record[4])) is None
+        else number
+        for record in records
+        for finder in (finders[record[0]],)
+    ]
+
+
 class NumbersByKey(Sequence[int]):
-    """The index of each record's partition: the one it names, or if that is negative the one of its key.
+    """The index of each record's partition, of one topic.
 
     They are computed when they are first read, and not at all if a loop finds them itself. A record without one fails
     when its turn comes: iterating counts it in the first partition, and indexing raises its error.
 
     Attributes:
-        known: returns the index by text key.
-        find: returns it by partition and key.
+        topic: the topic.
+        finder: finds the index of a record.
     """
 
-    def __init__(self, records: Sequence[TopicRecord], known: ByText[int], find: Callable[[int, object], int]) -> None:
-        self._records, self.known, self.find = records, known, find
+    def __init__(self, records: Sequence[TopicRecord], topic: str, finder: PartitionFinder) -> None:
+        self._records, self.topic, self.finder = records, topic, finder
         self._errors: dict[int, KStreamError] = {}
 
     @cached_property
     def _numbers(self) -> list[int]:
-        known, find = self.known, self.find  # by index: fields of a named tuple by name would dominate this loop
         try:
-            return [
-                known[record[4]] if type(record[4]) is str and record[1] < 0 else find(record[1], record[4])
-                for record in self._records
-            ]
+            return _numbers_of(self._records, {self.topic: self.finder})
         except KStreamError:
             return list(map(self._number_of, count(), self._records))
 
     def _number_of(self, at: int, record: TopicRecord) -> int:
         try:
-            return self.find(record.partition, record.key)
+            return self.finder.find(record.partition, record.key)
         except KStreamError as error:
             self._errors[at] = error
             return 0
 
-    def check(self) -> None:
-        """Raise the error of the first record without a partition."""
+    def check(self, order: Iterable[int]) -> None:
+        """Raise the error of the first record in an order that has no partition."""
         if self._numbers and self._errors:
-            raise next(iter(self._errors.values()))
+            raise next(self._errors[at] for at in order if at in self._errors)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -165,9 +208,14 @@ class NumbersByKey(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(self._numbers)
 
+    def sorted(self, order: Iterable[int], records: Sequence[TopicRecord]) -> NumbersByKey:
+        """Return the indexes of all records, which were sorted; each has a partition."""
+        self.check(order)
+        return self.of(records)
+
     def of(self, records: Sequence[TopicRecord]) -> NumbersByKey:
         """Return the indexes of some of the records."""
-        return NumbersByKey(records, self.known, self.find)
+        return NumbersByKey(records, self.topic, self.finder)
 
     def __getitem__(self, at: Any) -> Any:
         number = self._numbers[at]
@@ -180,31 +228,5 @@ def _numbers(
     records: Sequence[TopicRecord], routes: Mapping[str, TopicRoute], partitions: Sequence[Partition]
 ) -> Sequence[int]:
     """Return the index of each record's partition."""
-    finders = {topic: _finders(route, partitions) for topic, route in routes.items()}
-    if len(routes) == 1:
-        return NumbersByKey(records, *finders.popitem()[1])
-    return [
-        finders[record[0]][0][record[4]]
-        if type(record[4]) is str and record[1] < 0
-        else finders[record[0]][1](record[1], record[4])
-        for record in records
-    ]
-
-
-def _finders(route: TopicRoute, partitions: Sequence[Partition]) -> tuple[ByText[int], Callable[[int, object], int]]:
-    """Return the index of a partition by text key, and the function that finds it by partition and key."""
-    topic, (serde, _) = route.topic, route.serdes
-    numbers = [at for at, of in enumerate(partitions) if of[0] == topic]
-    write, partition_of = encoder(serde), key_partitioner(serde, len(numbers))
-
-    def find(partition: int, key: object) -> int:
-        if partition >= len(numbers):
-            raise no_partition(topic, partition, len(numbers))
-        try:
-            return numbers[partition_of(write(key)) if partition < 0 else partition]
-        except SerdeError as error:
-            error.add_note(f'Detail: it is part of a record for topic "{topic}" (key {format_value(key)})')
-            error.at(route.origin)
-            raise
-
-    return ByText(partial(find, -1)), find
+    finders = {topic: PartitionFinder(route, partitions) for topic, route in routes.items()}
+    return NumbersByKey(records, *finders.popitem()) if len(finders) == 1 else _numbers_of(records, finders)

@@ -33,7 +33,7 @@ def _share(builders: Sequence[FunctionBuilder]) -> bool:
         return False
     found = [set(map(_identity, each)) for each in zip(*(builder.names.values() for builder in builders), strict=True)]
     names = [name for name, same in zip(first.names, found, strict=True) if name in used and len(same) > 1]
-    first.lines = [line.replace(OWN_NAMES, f"{', '.join(names)}, = {OWN_NAMES}") for line in first.lines]
+    first.lines = [line.replace(OWN_NAMES, f"[{', '.join(names)}] = {OWN_NAMES}") for line in first.lines]
     first.names["own"] = [tuple(map(builder.names.__getitem__, names)) for builder in builders]
     return True
 

@@ -9,6 +9,8 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.testdriver.execution.input_batch import InputBatch
 
 Build = Callable[[ks.KStream], ks.KStream | None]
 
@@ -45,16 +47,18 @@ RECORDS = [
 ]
 
 
-def run(build: Build, size: int) -> dict[str, Any]:
+def run(
+    build: Build, size: int, records: list[TopicRecord] = RECORDS, key_serde: ks.Serde[Any] | None = None
+) -> dict[str, Any]:
     """Pipe records in parts of some size; return everything that follows from them."""
     builder = ks.StreamsBuilder("app")
-    result = build(builder.stream("in"))
+    result = build(builder.stream("in", key_serde=key_serde))
     assert result is not None
     result.to("out")
     driver, error = ks.TopologyTestDriver(builder.build(), partitions=4, verify=False), ""
     try:
-        for at in range(0, len(RECORDS), size):
-            driver.pipe(RECORDS[at : at + size])
+        for at in range(0, len(records), size):
+            driver.pipe(records[at : at + size])
     except ks.errors.ProcessingError as failure:
         error = str(failure)
     return {
@@ -63,6 +67,7 @@ def run(build: Build, size: int) -> dict[str, Any]:
         "stores": [{name: store.snapshot() for name, store in task.stores.items()} for task in driver.tasks.order],
         "offsets": {partition: offset for partition, offset in driver.tasks.offsets.items() if offset},
         "metrics": driver.metrics(),
+        "stream times": [task.context.stream_time[0] for task in driver.tasks.order],
     }
 
 
@@ -75,6 +80,41 @@ def test_many_records_have_the_results_of_single_ones(build: Build) -> None:
     assert len(many["out"]) > 20
     assert many == single
     assert before == [(record.key, record.value) for record in RECORDS]
+
+
+UPPER: ks.Serde[Any] = Serdes.serde_from(lambda key: key.upper().encode(), bytes.decode, name="upper")
+
+
+@pytest.mark.parametrize(
+    ("serde", "keys"),
+    [
+        (Serdes.long(), [7, 8, 7, -1, None]),
+        (Serdes.json(), ["a", 1, 1.0, True, "ü", None]),
+        (Serdes.string(), ["a", "ü", "b", None]),
+        (UPPER, ["a", "A", "b"]),
+    ],
+    ids=["long", "json", "string", "changed by its serde"],
+)
+@pytest.mark.parametrize("build", [counted, doubled])
+def test_keys_of_every_type_reach_their_partitions(build: Build, serde: ks.Serde[Any], keys: list[Any]) -> None:
+    """A key has the same result as alone, even if its serde changes it."""
+    records = [record._replace(key=keys[n % len(keys)]) for n, record in enumerate(RECORDS)]
+    single, many = run(build, 1, records, serde), run(build, len(records), records, serde)
+    assert len(many["out"]) > 20
+    assert many == single
+
+
+@pytest.mark.parametrize("build", [doubled, counted, suppressed, regrouped])
+@pytest.mark.parametrize("time_of", [lambda n: 1000 + n // 3, lambda n: 1000 + n - n * 7 % 50], ids=["equal", "late"])
+def test_records_with_equal_or_late_times_are_merged_by_partition(build: Build, time_of: Callable[[int], int]) -> None:
+    """They have the results of single records in the order of that merge."""
+    builder = ks.StreamsBuilder("app")
+    builder.stream("in").to("out")
+    router = ks.TopologyTestDriver(builder.build(), partitions=4, verify=False).router
+    records = [record._replace(timestamp=time_of(n)) for n, record in enumerate(RECORDS)]
+    merged = list(InputBatch.unserialized(router, ["in"], records).records)
+    assert merged != records
+    assert run(build, len(records), records) == run(build, 1, merged)
 
 
 def test_a_partition_that_does_not_exist_is_refused() -> None:
