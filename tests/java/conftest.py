@@ -1,4 +1,4 @@
-"""A broker and a Spark session, as for the tests against a broker, and a JVM with Kafka Streams."""
+"""A broker, as for the tests against a broker, and a JVM with Kafka Streams."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from kstreamnb.kafka.broker_process import LocalBroker
 from tests.java.lab import Lab
 from tests.java.runner import JARS, JavaStreams
-from tests.kafka.conftest import broker, spark
+from tests.kafka.conftest import broker
 
-__all__ = ["broker", "lab", "spark"]
+__all__ = ["broker", "lab"]
 
 
 @pytest.fixture(scope="session")

@@ -177,4 +177,4 @@ def test_partitions_take_turns_if_their_runs_are_short(length: int, in_turn: boo
     """Then their loops are generators to which records are sent."""
     rows: list[Row] = [(TOPICS[at // length % 2], 1, "a", "1", ()) for at in range(120)]
     _, cached = run(deployed([watched], "none", extracts=False), [(rows, 0)], task_batch._SHORT_RUN)
-    assert ("= yield" in cached.task.generated_source()) == in_turn
+    assert ("(yield)" in cached.task.generated_source()) == in_turn
