@@ -117,7 +117,7 @@ class BindContext(Protocol):
         """Replace the current record by a row: it has a timestamp (-1 for no row) and headers, but no position."""
 
     def on_start(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once when all nodes are bound, in their order; what it adds is called after all of them."""
+        """Call ``callback`` once when all nodes are bound, in node order; callbacks that it adds run last."""
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when the task ends."""

@@ -65,7 +65,7 @@ _SCALARS = _NUMBERS | _CONSTANTS | {str}
 
 
 def _is_flat(value: dict[Any, Any]) -> bool:
-    """Return whether JSON would restore a dict of immutable values; a function costs less than a method."""
+    """Return whether JSON would restore a dict of immutable values; calling a function is cheaper than a method."""
     for name, item in value.items():
         kind = type(item)
         kept = item.isascii() if kind is str else _MIN <= item <= _MAX if kind in _NUMBERS else kind in _CONSTANTS

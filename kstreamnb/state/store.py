@@ -153,7 +153,7 @@ class Store(Generic[RawKey, Row]):
     """
 
     expired: int | None = None
-    """The number of journaled rows that the store's clock has removed; None if each of them is noted."""
+    """The number of rows that the store's clock has removed; None if the journal has each of them."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context

@@ -253,7 +253,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return (time,) if self._bits < 0 else time << self._bits
 
     def live_from(self, clock: StoreClock | None) -> int:
-        """Return the first time (ms) that is still held at a time of the store's clock, to which it is set."""
+        """Advance to the store's clock; return the earliest time (ms) that is still kept."""
         self.retention.observe(NO_TIME if clock is None else clock[0])
         return self.retention.live_from
 

@@ -1,4 +1,4 @@
-"""Loads what arguments of the command name as ``module:name``: an application, and functions of its settings."""
+"""Loads applications, and functions of their settings, that the command's arguments name as ``module:name``."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def record_loop(
         feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function that
             finds other numbers, and for each partition its next offset and the list that gets the times of its records:
             the caller advances the stream times, which only users' processors read. The local name ``partition``
-            becomes the one that the key determines; ``new`` tells that the numbers did not have the key.
+            becomes the partition that the key determines; ``new`` is true if the numbers did not have the key.
     """
     sent, shared, given = feeding == "sent", feeding == "shared", shape == TOPIC_RECORDS
     head = [f"def loop(records, now{', numbers, find, offsets, times' * shared}):"]

@@ -65,10 +65,10 @@ class _Changes(dict[Any, Any]):
 
 
 class _ChangesByClock(_Changes):
-    """The journal of a store whose rows expire by its clock, also where its changes are applied."""
+    """The journal of a store whose rows expire by its clock, in tasks and wherever its changes are applied."""
 
     def extend(self, entries: Iterable[JournalEntry]) -> None:
-        """Record no expired rows: the row of the clock tells which they are."""
+        """Ignore expired rows: the row of the clock tells which they are."""
 
 
 class Checkpointed:

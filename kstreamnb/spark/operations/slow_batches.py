@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the watch is a companion of the query
     from kstreamnb.spark.query.query import Query
 
 _EVERY_S = 0.5
-_NO_EXECUTORS = "waiting for executors, of which Spark has none"
+_NO_EXECUTORS = "waiting because Spark has no executors"
 
 
 class SlowBatches:

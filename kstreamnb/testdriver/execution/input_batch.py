@@ -123,7 +123,7 @@ def least_head_order(same: list[int], records: Sequence[Any], partitions: Sequen
 
 
 class PartitionFinder:
-    """Finds the index of a record's partition: the one it names, or if that is negative the one of its key.
+    """Finds the index of a record's partition: the one that it names or, if that is negative, the one of its key.
 
     Attributes:
         kind: the type of keys that are looked up.
@@ -138,7 +138,7 @@ class PartitionFinder:
         self._keeps = self.kind in serde.plain
 
     def find(self, partition: int, key: object) -> int:
-        """Return the index by partition and key; remember that of a key unless its serde might change it."""
+        """Return the index by partition and key; keep the index of a key unless its serde might change the key."""
         topic, numbers = self._route.topic, self._numbers
         if partition >= len(numbers):
             raise no_partition(topic, partition, len(numbers))

@@ -67,7 +67,7 @@ def test_a_batch_without_executors_is_stuck_so_that_the_process_is_restarted(
     watch = SlowBatches(query, "1m")
     assert watch._look(0.0) is None
     slow = watch._look(100.0)
-    assert "batch 4 is stuck for 1m40s: waiting for executors, of which Spark has none" == str(slow)
+    assert "batch 4 is stuck for 1m40s: waiting because Spark has no executors" == str(slow)
     query.book.away = "Connection refused"
     slow = watch._look(101.0)
     assert slow is not None
