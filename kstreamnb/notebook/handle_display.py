@@ -53,7 +53,7 @@ class HandleDisplay:
         nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
         now = Shown(topology.description(), functions)
-        before = self._cells.earlier("handle", now)
+        before = self._cells.earlier("handle", now) or now  # nothing is new in what a cell shows first
         rows = _first_rows(handle)
         old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
         marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}

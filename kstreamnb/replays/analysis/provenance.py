@@ -245,9 +245,7 @@ class _Trace:
     # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
         """Return where the record being processed at a position reached the node."""
-        came = self._arrivals_of(task, node)
-        at = bisect_right(came, position - 1) - 1
-        return came[at] if at >= 0 and self._index.step_of(came[at]) == self._index.step_of(position) else None
+        return self._index.last_in_step(self._arrivals_of(task, node), position)
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
         if (task, node) not in self._arrivals:

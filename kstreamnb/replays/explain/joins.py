@@ -196,17 +196,18 @@ class _Look(NamedTuple):
 
 
 def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
-    """Yield a stream's records without a row in their table; buffered records have not looked yet."""
-    store, came = join.store, list(arrivals(run, node))
+    """Yield a stream's records, or a table's rows, without a row in the table; buffered ones have not looked yet."""
+    store, came, is_row = join.store, list(arrivals(run, node)), join.kind == "tables"
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
-        key = arrival.joined_by(join.key_selector)
+        key, value = arrival.joined_by(join.key_selector), arrival.value.new if is_row else arrival.value
         position = looked.get(arrival.position, arrival.position)
-        if arrival.value is None or key is None or position is None:
+        if value is None or key is None or position is None:
             continue
-        row = row_at(run, arrival.task, store, key, position, arrival.timestamp)
+        row = row_at(run, arrival.task, store, key, position, None if is_row else arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
-            yield _absent(run, node, _Look(_subject(arrival), arrival, store, key, position), arrival.key)
+            who = _subject(arrival, "row" if is_row else "record")
+            yield _absent(run, node, _Look(who, arrival, store, key, position), arrival.key)
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
@@ -222,19 +223,6 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
             if put is not None:
                 result[put] = positions[1] if len(positions) > 1 else None
     return result
-
-
-def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
-    """Yield a table's rows without a counterpart in the other table."""
-    store = join.store
-    for arrival in arrivals(run, node):
-        new = arrival.value.new
-        if arrival.key is None or new is None:
-            continue
-        row = row_at(run, arrival.task, store, arrival.key, arrival.position)
-        if row is None or not (join.keeps_unmatched or arrival.went_on):
-            look = _Look(_subject(arrival, "row"), arrival, store, arrival.key, arrival.position)
-            yield _absent(run, node, look, arrival.key)
 
 
 def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
@@ -266,7 +254,7 @@ def _unwanted(run: RecordedRun, node: str, arrival: NodeArrival) -> Explanation:
 _UNMATCHED = {
     "streams": _without_partner,
     "lookup": _without_row,
-    "tables": _without_other_row,
+    "tables": _without_row,
     "answer": _without_foreign_row,
     "notify": _without_subscriber,
 }
