@@ -116,21 +116,15 @@ def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str 
         reach = arrival.timestamp - join.before_ms, arrival.timestamp + join.after_ms
         nearest = others.nearest(arrival, reach)
         if not nearest or _distance(nearest[0].timestamp, reach):
-            yield Unmatched(arrival.step, arrival.key, partial(_far, run, node, arrival, reach, nearest, others))
+            yield Unmatched(arrival.step, arrival.key, partial(_far, run, node, arrival, reach, others))
 
 
 def _subject(arrival: NodeArrival, noun: str = "record") -> str:
     return f"the {noun} of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
 
 
-def _far(
-    run: RecordedRun,
-    node: str,
-    arrival: NodeArrival,
-    reach: tuple[int, int],
-    nearest: list[NodeArrival],
-    others: _OtherSide,
-) -> Explanation:
+def _far(run: RecordedRun, node: str, arrival: NodeArrival, reach: tuple[int, int], others: _OtherSide) -> Explanation:
+    nearest = others.nearest(arrival, reach)
     what = f"{_subject(arrival)} found no partner at {described(run, node)}"
     window = f"it looked for one in {format_interval(*reach, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": reach[0], "latest_ms": reach[1]}
@@ -143,11 +137,8 @@ def _far(
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
         clash = others.clash(arrival.key)
-        answer, because = (
-            f"{what}: {window}, and no record of its key arrived on the other side; "
-            f"{others.content}{clash and f'; {clash}'}",
-            _elsewhere(arrival, others),
-        )
+        fact = f"no record of its key arrived on the other side; {others.content}{clash and f'; {clash}'}"
+        answer, because = f"{what}: {window}, and {fact}", _elsewhere(arrival, others)
         remedy = KEY_REMEDY if clash else ""
     steps = tuple(each.step for each in (arrival, *nearest))
     origin = run.topology.nodes[node].origin
@@ -178,10 +169,8 @@ def _elsewhere(arrival: NodeArrival, others: _OtherSide) -> tuple[str, ...]:
     tasks = others.tasks(arrival)
     if not tasks:
         return ()
-    return (
-        f"records of key {format_value(arrival.key)} are in task {join_list(tasks)}, but this one is in task "
-        f"{arrival.task}: the topics are partitioned differently",
-    )
+    where = f"records of key {format_value(arrival.key)} are in task {join_list(tasks)}"
+    return (f"{where}, but this one is in task {arrival.task}: the topics are partitioned differently",)
 
 
 # --- rows of tables ---------------------------------------------------------------------------------------------------

@@ -161,12 +161,12 @@ class StreamThread:
             if serdes is not None:
                 key, value = map(to_bytes, serdes, (key, value))
             self.broker.create(topic, task.task.plan.count(topic))
-            offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
+            offset = self.broker.append(topic, partition, timestamp, (key, value), headers, self._transaction)
             self._log_event("produced", task.id, f"{topic}-{partition}", offset=offset)
             if self._recorder is not None:
                 self._recorder.trace.placed[position] = offset, self._transaction
         for change in changes:
-            self.broker.append(*change[:5], change.headers, self._transaction)
+            self.broker.append(*change[:3], change[3:5], change.headers, self._transaction)
 
     def _trace(self, task: StreamTask) -> list[int]:
         """Log events for a task's recorded entries; return the log positions of its produced records."""
