@@ -280,13 +280,10 @@ class StreamThread:
     def _started(self, task: Task) -> StreamTask:
         """Return a task with restored stores, its inputs and positions."""
         plan = task.plan
-        inputs = [
-            (topic, plan.partition)
-            for topic, partitions in self.broker.topics.items()
-            if plan.partition < len(partitions) and plan.source_of(topic) is not None
-        ]
+        topics = [topic for topic, count in self.broker.counts().items() if plan.partition < count]
+        inputs = sorted((topic, plan.partition) for topic in topics if plan.source_of(topic) is not None)
         task.context.stream_schedules.hold()
-        result = StreamTask(task, sorted(inputs), self._context)
+        result = StreamTask(task, inputs, self._context)
         for store in task.stores.values():
             restore_store(task, store, self._context)
         note = self.broker.task_states.get((self.id, plan.task_id))

@@ -271,11 +271,8 @@ class LogProducer:
         """Take answers that have arrived, send ready batches, and give up on expired records."""
         now = self.log.clock.now_ms
         self._take_answers()
-        ready = [
-            batch
-            for batch in self._batches
-            if batch.size >= self._batch_bytes or batch.records[0].since_ms + self._linger_ms <= now
-        ]
+        due_ms = now - self._linger_ms
+        ready = [each for each in self._batches if each.size >= self._batch_bytes or each.records[0].since_ms <= due_ms]
         self._send(ready)
         for batch in list(self._batches):
             reason = "has no leader" if self._leader(batch) is None else "was not reached"
