@@ -64,12 +64,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KStreamError as error:
             cause = error.__cause__ if isinstance(error, ProcessingError) else None
-            lines = [
-                f"{type(error).__name__}: {error}",
-                *([f"Cause: {reason_of(cause, error.origin)}"] if cause else []),
-                *error.__notes__,
-            ]
-            click.echo("\n".join(lines), err=True)
+            because = [f"Cause: {reason_of(cause, error.origin)}"] if cause else []
+            click.echo("\n".join([f"{type(error).__name__}: {error}", *because, *error.__notes__]), err=True)
             ctx.exit(1)
         except BrokenPipeError:  # such as that of `| head`
             raise

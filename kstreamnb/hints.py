@@ -18,20 +18,6 @@ if TYPE_CHECKING:  # errors use this module
 _MOST_NAMES = 10
 _SERDE = 'a serde is both: pass "string" or ks.Serdes.long(), or call its serialize(…) and deserialize(…)'
 
-_SYNTAX = {
-    r"\.(as|with|from)\(": "{0} is a keyword of Python: write {0}_(…)",
-    r"\bnew\s+(?:ks\.)?([A-Z]\w*)": "leave out new: write {0}(…)",
-    r"^(?!\s*(?:async\s+)?def\b).*->": "write a function as lambda key, value: …",
-    r"::": "pass the function or class itself, or a lambda",
-    r"^\s*(?:final\s+)?(?:int|long|double|boolean|var|[A-Z]\w*(?:<.*>)?)\s+(\w+)\s*=": "leave out the type: {0} = …",
-    r"^\s*//": "a comment begins with #",
-    r"^\s*(public|private|protected|static)\b": "leave out {0}",
-    r"&&|\|\|": "write and, or, not",
-    r"\.class\b": "pass the class itself, without .class",
-    r"\.<": "leave out the types in <…>",
-}
-"""Hints for Java's syntax, by what is found in the line; {0} is the first group."""
-
 _ABOUT_CODE = TypeError | LookupError | AttributeError | NameError | ArithmeticError
 
 Raised = TypeVar("Raised", bound="KStreamError")
@@ -215,7 +201,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
 
 
 def _for_syntax(line: str) -> str | None:
-    for pattern, hint in _SYNTAX.items():
+    for pattern, hint in rows_of(__package__, "java_syntax.tsv"):
         if match := re.search(pattern, line):
             name = (*match.groups(), "")[0]
             return (name and from_java(name, ())) or hint.format(name)

@@ -77,14 +77,14 @@ class Prediction(HasForms):
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> object:
         try:
-            from kstreamnb.notebook.widgets.question import QuestionForm
+            from kstreamnb.course.question_form import QuestionForm
         except ImportError:  # no widgets: the answer is the second argument
             return super()._repr_mimebundle_(include, exclude)
 
-        form = QuestionForm(self.question.text, self._facts, self.give, self.forms)
-        return form._repr_mimebundle_(include=include, exclude=exclude)
+        return QuestionForm(self)._repr_mimebundle_(include=include, exclude=exclude)
 
-    def _facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
+        """Return the question and the answer so far, for the form."""
         question = self.question
         answer = dict(self.answer) if isinstance(self.answer, Mapping) else self.answer
         choices = {"options": list(question.options), "rows": list(question.rows)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 from kstreamnb.core.formatting import format_time
 from kstreamnb.core.time import MAX_TIME_MS
@@ -57,13 +58,10 @@ def number_ticks(high: float) -> list[float]:
         >>> number_ticks(37), number_ticks(0)
         ([0, 10, 20, 30, 40], [0, 1])
     """
-    step = 1.0
-    while high / step > _MOST_NUMBERS:
-        step *= 10
-    step = next(part for part in (step / 10, step / 5, step / 2, step) if high / part <= _MOST_NUMBERS or part == step)
-    step = max(step, 1)
-    count = max(1, -(-int(high) // int(step)))
-    return [int(step) * number for number in range(count + 1)]
+    steps = (digit * 10**zeros for zeros in count() for digit in (1, 2, 5))
+    step = next(step for step in steps if high <= _MOST_NUMBERS * step)
+    last = max(1, -(-int(high) // step))
+    return [step * number for number in range(last + 1)]
 
 
 def time_label(time_ms: int, others: list[int]) -> str:

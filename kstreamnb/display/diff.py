@@ -95,10 +95,8 @@ def _shown(value: object) -> str:
 
 def _state(before: TopologyDescription, after: TopologyDescription) -> Iterator[str]:
     """Yield sentences on stores and repartition topics, which outlive the program."""
-    for what, old, new in (
-        ("store", _stores(before), _stores(after)),
-        ("repartition topic", _repartition(before), _repartition(after)),
-    ):
+    for what, names in (("store", _stores), ("repartition topic", _repartition)):
+        old, new = names(before), names(after)
         for name in sorted(old - new):
             index = " (a generated name: its number shifted)" if _shifted(name, new - old) else ""
             yield f'{what} "{name}" is no longer used: its contents are lost{index}'

@@ -212,11 +212,8 @@ def time_facts(chart: TimeChart, step: int) -> dict[str, object]:
     Values are in the order of the bars; stream time is a position in the picture, None before the first record.
     """
     x = time_scale(chart)
-    values = [
-        _value_text(span, span.value_at(step), _width(span, x), named=_is_named(lane))
-        for lane in chart.lanes
-        for span in lane.spans
-    ]
+    bars = [(span, _is_named(lane)) for lane in chart.lanes for span in lane.spans]
+    values = [_value_text(span, span.value_at(step), _width(span, x), named=named) for span, named in bars]
     before = chart.at(step)
     times = [task.stream_time_ms for task in before.tasks]
     return {

@@ -165,11 +165,8 @@ class Cells:
 
     def latest(self) -> tuple[CellRun, ...]:
         """Return every cell as it ran last, in the order of the saved notebook, without the running one."""
-        runs = {
-            cell: CellRun(source, self._samples.get(cell, {}), cell in self._failed)
-            for cell, source in self.sources.items()
-            if cell != self.cell
-        }
+        ended = {cell: source for cell, source in self.sources.items() if cell != self.cell}
+        runs = {cell: CellRun(text, self._samples.get(cell, {}), cell in self._failed) for cell, text in ended.items()}
         return notebook_order(runs, self.shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME"))
 
     def place(self, file: str) -> str | None:
@@ -208,11 +205,8 @@ class Cells:
             return
         before = self._bound.get(self.cell, {})
         now = dict(self._paths())
-        successors = {
-            gone: now[path]
-            for path, gone in before.items()
-            if path in now and now[path] is not gone and self._is_new(now[path]) and not log.holds(gone)
-        }
+        changed = {gone: now[path] for path, gone in before.items() if path in now and now[path] is not gone}
+        successors = {gone: new for gone, new in changed.items() if self._is_new(new) and not log.holds(gone)}
         made = {_order_of(each): each for each in log.declarations() if self._is_new(each)}
         for _, gone in log.stale():
             new = made.get(_order_of(gone)) if gone.identity.group == self.cell else None

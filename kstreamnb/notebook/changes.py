@@ -27,10 +27,8 @@ class Shown:
     functions: Mapping[str, tuple[object, ...]]
 
 
-def changes(before: Shown | None, now: Shown) -> dict[str, str]:
+def changes(before: Shown, now: Shown) -> dict[str, str]:
     """Return marks for nodes that are new, and for nodes with another function, settings or parents."""
-    if before is None:
-        return {}
     matches = _matches(before, now)
     marks = {}
     for name, node in now.description.nodes().items():
@@ -41,10 +39,8 @@ def changes(before: Shown | None, now: Shown) -> dict[str, str]:
     return marks
 
 
-def gone(before: Shown | None, now: Shown) -> list[str]:
+def gone(before: Shown, now: Shown) -> list[str]:
     """Return the labels of operators that are no longer there."""
-    if before is None:
-        return []
     kept = set(_matches(before, now).values())
     nodes = before.description.nodes()
     lost = (node for name, node in nodes.items() if name not in kept and node.kind == "processor")

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from IPython import version_info
@@ -20,7 +21,7 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
-from kstreamnb.notebook.handle_display import HandleDisplay
+from kstreamnb.notebook.handle_display import show_handle
 from kstreamnb.notebook.outputs import Parts, formatter, only_in_outputs, parts_of
 from kstreamnb.notebook.progress_bar import BarOutput, CellBar, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
@@ -51,7 +52,7 @@ def load(shell: InteractiveShell) -> None:
     hooks.install(identities=cells, cell_of=cells.place, pre_deploy=_check_parity, progress=progress)
     tracebacks = Tracebacks(shell, cells)
     shown: dict[type, Callable[[Any], Parts]] = {
-        Handle: HandleDisplay(cells).parts,
+        Handle: partial(show_handle, cells),
         StreamsBuilder: show_builder,
         Topology: tracebacks.parts_of_topology,
     }

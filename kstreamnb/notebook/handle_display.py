@@ -34,41 +34,39 @@ class _FirstRows:
     marks: Mapping[str, str] = field(default_factory=dict)
 
 
-class HandleDisplay:
-    """Displays handles, and marks what changed since each cell's previous run."""
+def show_handle(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
+    """Return the data and the picture of a handle, with marks for what changed since its cell's previous run.
 
-    def __init__(self, cells: Cells) -> None:
-        self._cells = cells
+    Never raises, which would hide the user's result.
+    """
+    try:
+        return _parts(cells, handle)
+    except KStreamError as error:
+        page = f"<p>{escaped(repr(handle))}</p>{error_page(error)}"
+        return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, ()
 
-    def parts(self, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
-        """Return the data and the picture of a handle; never raises, which would hide the user's result."""
-        try:
-            return self._parts(handle)
-        except KStreamError as error:
-            page = f"<p>{escaped(repr(handle))}</p>{error_page(error)}"
-            return {"text/plain": f"{handle!r}\n{error_text(error)}", "text/html": page}, ()
 
-    def _parts(self, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
-        topology = upstream_part(handle)
-        nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
-        functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
-        now = Shown(topology.description(), functions)
-        before = self._cells.earlier("handle", now)
-        rows = _first_rows(handle)
-        old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
-        marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
-        lost = gone(before, now)
-        notes = _unknown_fields(handle, topology)
-        notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
-        notes += dict.fromkeys(str(outdated[nodes[name]]) for name in old)  # and what an edit broke elsewhere:
-        notes += [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]
-        notes.append(f"next: {NEXT[handle.kind]}")
-        variable = bound_variable(handle.origin, handle.declaration.word)
-        label = " · ".join([*([variable] if variable else []), handle.declaration.word])
-        title = f"{type(handle).__name__} {label}"
-        page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.html, *(f"<p>{escaped(note)}</p>" for note in notes)])
-        text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
-        return {"text/plain": text, "text/html": page}, [GraphPicture(now.description, Overlay(marks=marks))]
+def _parts(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
+    topology = upstream_part(handle)
+    nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
+    functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
+    now = Shown(topology.description(), functions)
+    before = cells.earlier("handle", now) or now  # nothing is new in what a cell shows first
+    rows = _first_rows(handle)
+    old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
+    marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
+    lost = gone(before, now)
+    notes = _unknown_fields(handle, topology)
+    notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
+    notes += dict.fromkeys(str(outdated[nodes[name]]) for name in old)  # and what an edit broke elsewhere:
+    notes += [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]
+    notes.append(f"next: {NEXT[handle.kind]}")
+    variable = bound_variable(handle.origin, handle.declaration.word)
+    label = " · ".join([*([variable] if variable else []), handle.declaration.word])
+    title = f"{type(handle).__name__} {label}"
+    page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.html, *(f"<p>{escaped(note)}</p>" for note in notes)])
+    text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
+    return {"text/plain": text, "text/html": page}, [GraphPicture(now.description, Overlay(marks=marks))]
 
 
 def declared_in(topology: Topology, declarations: Collection[Declaration]) -> dict[str, Declaration]:

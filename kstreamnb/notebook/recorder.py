@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from kstreamnb.core.formatting import format_value
 
 SANITIZERS = Path(__file__).with_name("sanitizers.cfg")
+"""The file for ``--nbval-sanitize-with``: differences between machines that mean nothing."""
 
 _IGNORE = "nbval-ignore-output"
 _WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -72,7 +72,7 @@ def check(*places: Path | str) -> None:
     Raises: EngineError with pytest's output when one differs, or when one was never recorded.
     """
     options = f"-q -p no:cacheprovider -p {__name__} -o addopts= -W default --color=no --nbval".split()
-    where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
+    where = ["--nbval-sanitize-with", str(SANITIZERS), "--nbval-current-env", "--import-mode=importlib"]
     patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]
     _refuse_unrecorded(file for path in paths for file in (path.rglob("*.ipynb") if path.is_dir() else [path]))
@@ -136,11 +136,6 @@ def _lines(outputs: Iterable[Mapping[str, Any]]) -> list[str]:
         page = _LINE_ENDS.sub("\n", _BETWEEN_CELLS.sub(" | ", data.get("text/html", "")))
         texts.append(unescape(_NO_TEXT.sub("", page)) or data.get("text/plain", output.get("text", "")))
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
-
-
-def sanitizers() -> Path:
-    """Return the file for ``--nbval-sanitize-with``: differences between machines that mean nothing."""
-    return SANITIZERS
 
 
 def _recorded(notebook: nbformat.NotebookNode, path: Path, *, twice: bool) -> tuple[str, ...]:

@@ -150,8 +150,5 @@ class Steps(Sequence[Step]):
         kind = BEGINNINGS[code.kind]
         return Step(number, kind, code.task, code.node, self._run.owner(self._run.index.starts[number - 1]))
 
-    def __iter__(self) -> Iterator[Step]:
-        return (self[index] for index in range(len(self)))
-
     def __repr__(self) -> str:
         return f"<{pluralize(len(self), 'step')}>"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.frame_cells import arrow_reader, dicts, timestamps_ms, warn_of_cut
 from kstreamnb.samples.columns import JOIN_FILES, Roles, cells_by_role, make_records, missing_file
@@ -20,17 +21,8 @@ if TYPE_CHECKING:  # an optional dependency
     import pyarrow
 
 _MARK = b"kstreamnb.sample"
-_HINTS = {
-    "polars": ('frame.with_columns(pl.col("{0}").dt.replace_time_zone("UTC"))', 'frame.drop_nulls("{0}")'),
-    "duckdb": ('SELECT * REPLACE ("{0}" AT TIME ZONE \'UTC\' AS "{0}")', 'WHERE "{0}" IS NOT NULL'),
-    "pyarrow": ('pyarrow.compute.assume_timezone(table["{0}"], "UTC")', 'table.filter(table["{0}"].is_valid())'),
-    "pyspark": ('frame.withColumn("{0}", F.col("{0}").cast("timestamp"))', 'frame.dropna(subset=["{0}"])'),
-    "": (
-        'frame = pandas.read_parquet(path); frame["{0}"] = frame["{0}"].dt.tz_localize("UTC")',
-        'frame = pandas.read_parquet(path).dropna(subset="{0}")',
-    ),
-}
-"""By package of a table, or none for a file: calls that set the zone of a column and drop rows without a time."""
+_HINTS = {package: calls for package, *calls in rows_of(__package__, "time_hints.tsv")}
+"""By package of a table, or parquet for a file: calls that set the zone of a column and drop rows without a time."""
 _FIRST, _PART = 100, 10_000
 _OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
@@ -40,7 +32,7 @@ def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in table.schema)
 
 
-def records_of_table(table: pyarrow.Table, roles: Roles, package: str = "") -> tuple[TopicRecord, ...]:
+def records_of_table(table: pyarrow.Table, roles: Roles, package: str = "parquet") -> tuple[TopicRecord, ...]:
     """Return the rows of an Arrow table as records, in their order; hints name calls of the table's ``package``."""
     roles.check(table.column_names)
     with collector_paused():

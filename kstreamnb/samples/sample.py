@@ -16,12 +16,12 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord, headers_of
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.tables import text_table
+from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
-from kstreamnb.samples import display, json_lines, privacy, reshape
+from kstreamnb.samples import json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, missing_file, number_offsets, partitioned, warn_of_units
 from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
@@ -369,7 +369,6 @@ class Sample(Suggesting, Framed):
     disorder = reshape.disorder
     redact = privacy.redact
     hash_keys = privacy.hash_keys
-    _repr_html_ = display.to_html
 
     def __hash__(self) -> int:
         return int(self.content_hash, 16)
@@ -395,15 +394,21 @@ class Sample(Suggesting, Framed):
         return self.merge(other)
 
     def __repr__(self) -> str:
-        lines = [f"Sample of {pluralize(len(self), 'record')}{self._hash_text()}"]
-        lines += [f"  {note}" for note in self.notes]
+        above, below = self._around_table()
+        table = [text_table(*self.shown_cells(), rule=False)] if self.records else []
+        return "\n".join([*above, *table, *below])
+
+    def _repr_html_(self) -> str:
+        above, below = self._around_table()
+        return html_table(*self.shown_cells(), [line.strip() for line in (*above, *below)])
+
+    def _around_table(self) -> tuple[list[str], list[str]]:
+        """Return the lines above the table, the title and notes, and the one below."""
+        above = [f"Sample of {pluralize(len(self), 'record')}{self._hash_text()}"]
+        above += [f"  {note}" for note in self.notes]
         if bad := len(self.undecodable):
-            lines.append(f"  {bad:,} could not be decoded and stay as bytes{self._serde_hint()}")
-        if self.records:
-            lines.append(text_table(*self.shown_cells(), rule=False))
-        if len(self) > _SHOWN:
-            lines.append(f"{_SHOWN} of {len(self):,}")
-        return "\n".join(lines)
+            above.append(f"  {bad:,} could not be decoded and stay as bytes{self._serde_hint()}")
+        return above, [f"{_SHOWN} of {len(self):,}"] if len(self) > _SHOWN else []
 
     def _hash_text(self) -> str:
         try:

@@ -118,9 +118,9 @@ def nbval_sanitizers() -> str:
         >>> nbval_sanitizers().endswith("sanitizers.cfg")
         True
     """
-    from kstreamnb.notebook.regression import sanitizers
+    from kstreamnb.notebook.recorder import SANITIZERS
 
-    return str(sanitizers())
+    return str(SANITIZERS)
 
 
 def _description(thing: Described) -> TopologyDescription:

@@ -28,12 +28,8 @@ class Issue:
     origin: SourceLocation | None = None
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.severity}: {self.subject}: {self.fact}",
-            self.remedy,
-            f"At: {self.origin}" if self.origin else "",
-        ]
-        return "\n  ".join(line for line in lines if line)
+        at = f"At: {self.origin}" if self.origin else ""
+        return "\n  ".join(filter(None, [f"{self.severity}: {self.subject}: {self.fact}", self.remedy, at]))
 
 
 class Issues(FrozenSequence[Issue], Tabular):

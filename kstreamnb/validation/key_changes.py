@@ -6,7 +6,6 @@ store gets the records unchanged: state of one key is then spread over the tasks
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals
+from kstreamnb.replays.analysis.node_flow import above, arrivals
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 from kstreamnb.topology.topology import Topology
@@ -47,17 +46,15 @@ def key_change_findings(topology: Topology, sample: Replay) -> Iterator[Issue]:
 
 def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
     """Compare the keys that reached a node with those that it forwarded, record by record."""
-    arrived = list(arrivals(run, name))
-    positions = [arrival.position for arrival in arrived]
-    known = {(arrival.task, repr(arrival.key)) for arrival in arrived}
-    result, serdes, log = _KeyChanges(), _key_serdes(run, name), run.index.log
-    for code, forwarded in run.index.of_kind("forwarded", node=name):
+    arrived = {arrival.position: arrival for arrival in arrivals(run, name)}
+    positions, known = list(arrived), {(arrival.task, repr(arrival.key)) for arrival in arrived.values()}
+    result, serdes, index = _KeyChanges(), _key_serdes(run, name), run.index
+    for code, forwarded in index.of_kind("forwarded", node=name):
         count = len({task.plan.partition for task in run.tasks.values() if name in task.nodes})
         partition = run.tasks[code.task].plan.partition
         for position in forwarded:
-            before = _record_of(run, arrived, positions, position)
-            key = shown(log[position][1])
-            if before is None or key == before.key or key is None:
+            came, key = index.last_in_step(positions, position), shown(index.log[position][1])
+            if came is None or key is None or key == arrived[came].key:  # without a record it is a punctuation
                 continue
             right = _partition_of(key, serdes, count)
             # a processor may forward the key of an earlier record, which belongs to this task
@@ -65,18 +62,10 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
                 continue
             text = format_value(key)
             result.partitions = count
-            result.old_keys.setdefault(text, format_value(before.key))
+            result.old_keys.setdefault(text, format_value(arrived[came].key))
             if count > 1 and right is not None:
                 result.misplaced.add(text)
     return result
-
-
-def _record_of(run: RecordedRun, arrived: list[NodeArrival], positions: list[int], position: int) -> NodeArrival | None:
-    """Return the record that a node was processing at a log position; None in a punctuation."""
-    at = bisect_right(positions, position) - 1
-    if at < 0 or arrived[at].step != run.index.step_of(position):
-        return None
-    return arrived[at]
 
 
 def _key_serdes(run: RecordedRun, name: str) -> list[Serde]:

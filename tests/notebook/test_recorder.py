@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.regression import check, record, sanitizers, save_cells
+from kstreamnb.notebook.recorder import SANITIZERS
+from kstreamnb.notebook.regression import check, record, save_cells
 
 pytestmark = [pytest.mark.notebook]
 
@@ -248,8 +249,8 @@ def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:
     """Each section has a pattern that compiles and a replacement that no other pattern matches."""
     from nbval.plugin import get_sanitize_patterns
 
-    patterns = get_sanitize_patterns(sanitizers().read_text())
-    assert sanitizers().read_text().count("[") >= len(patterns) >= 6
+    patterns = get_sanitize_patterns(SANITIZERS.read_text())
+    assert SANITIZERS.read_text().count("[") >= len(patterns) >= 6
     for _, replacement in patterns:
         for regex, other in patterns:
             assert re.sub(regex, other, replacement) in (replacement, other)

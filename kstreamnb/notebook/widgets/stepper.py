@@ -58,11 +58,9 @@ class Stepper(GraphWidget):
         self._overlay = Overlay(overlay.counts, marks=overlay.marks)
         self._view = self._drawn(self._overlay)
         self._chart = replay.timeline() if len(replay.steps) <= _EXPLAINED else None
-        super().__init__(
-            f"stepper: {replay.topology.name or 'replay'}",
-            **dict(zip(("svg", "graph"), self._graph(), strict=True)),
-            timeline="" if self._chart is None else to_time_svg(self._chart, history=True),
-        )
+        svg, graph = self._graph()
+        timeline = "" if self._chart is None else to_time_svg(self._chart, history=True)
+        super().__init__(f"stepper: {replay.topology.name or 'replay'}", svg=svg, graph=graph, timeline=timeline)
 
     def make_facts(self) -> Facts:
         """Return everything about the present position."""

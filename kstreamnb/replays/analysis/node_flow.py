@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -47,13 +46,12 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     index = run.index
     source = isinstance(run.topology.nodes[node], Source)
     came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
-    went = set()
-    for code, positions in index.of_kind("forwarded", node=node):
-        if children is None or code.other in children:
-            for position in positions:
-                at = bisect_right(came, position) - 1
-                if at >= 0 and index.step_of(came[at]) == index.step_of(position):
-                    went.add(came[at])
+    went = {
+        index.last_in_step(came, position)
+        for code, positions in index.of_kind("forwarded", node=node)
+        if children is None or code.other in children
+        for position in positions
+    }
     for position in came:
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]

@@ -35,11 +35,8 @@ class OpenWindow(NamedTuple):
 
 def windowed_nodes(run: RecordedRun) -> dict[str, tuple[AggregationWindows, str]]:
     """Return the nodes that aggregate by windows, with their windows and store."""
-    return {
-        name: (node.traits.windows, str(node.traits.store))
-        for name, node in run.topology.nodes.items()
-        if node.traits.windows is not None
-    }
+    traits = {name: node.traits for name, node in run.topology.nodes.items()}
+    return {name: (each.windows, str(each.store)) for name, each in traits.items() if each.windows is not None}
 
 
 def closes_at(windows: AggregationWindows, end: int) -> int:

@@ -216,14 +216,10 @@ class _Trace:
         if partners:
             return _Parts(parts.new.union(partners))
         _, key, _, timestamp, _ = self._log[position]
-        waited = [
-            at
-            for code, raw_key, written in reads
-            for at in written
-            if code.node == pending
-            and (raw_key[0], raw_key[2]) == (timestamp, self._raw_key(code.task, code.node, shown(key)))
-        ]
-        return _Parts(frozenset(waited)) if waited else parts
+        own = timestamp, self._raw_key(self._index.code(position).task, pending, shown(key))
+        waiting = [(raw_key, written) for code, raw_key, written in reads if code.node == pending]
+        waited = frozenset(at for raw_key, written in waiting if (raw_key[0], raw_key[2]) == own for at in written)
+        return _Parts(waited) if waited else parts
 
     def _looked_up(self, since: int, position: int, node: str | None, *, last: bool) -> frozenset[int]:
         """Return the rows read between two positions; with ``last``, only those read after the node last forwarded."""
@@ -245,9 +241,7 @@ class _Trace:
     # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
         """Return where the record being processed at a position reached the node."""
-        came = self._arrivals_of(task, node)
-        at = bisect_right(came, position - 1) - 1
-        return came[at] if at >= 0 and self._index.step_of(came[at]) == self._index.step_of(position) else None
+        return self._index.last_in_step(self._arrivals_of(task, node), position)
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
         if (task, node) not in self._arrivals:

@@ -59,12 +59,8 @@ class StateDiff(Listing[RowChange]):
 
 def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:
     """Return what changed between two steps; only rows written in between are compared."""
-    changes = [
-        change
-        for task in run.tasks
-        for store in run.tasks[task].stores
-        for change in _of(run, task, store, before, after)
-    ]
+    stores = [(task_id, store) for task_id, task in run.tasks.items() for store in task.stores]
+    changes = [change for task_id, store in stores for change in _of(run, task_id, store, before, after)]
     times = {task: (run.index.stream_time(task, before), run.index.stream_time(task, after)) for task in run.tasks}
     return StateDiff(before, after, tuple(changes), {task: pair for task, pair in times.items() if pair[0] != pair[1]})
 

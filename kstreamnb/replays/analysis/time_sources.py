@@ -141,11 +141,9 @@ class _Windows(TimeSource):
             closes = closes_at(self._windows, key.end)
             at = bisect_left(times, closes, key=lambda each: each[1])
             closed = times[at][0] if at < len(times) else None
-            values = tuple(
-                (each.step, None if each.row is None else format_value(each.row.value))
-                for each in written
-                if each.row is not None or closed is None or each.step < closed  # the rest is expiry
-            )
+            # the rest is expiry
+            kept = [each for each in written if each.row is not None or closed is None or each.step < closed]
+            values = tuple((each.step, None if each.row is None else format_value(each.row.value)) for each in kept)
             until = None if closes >= MAX_TIME_MS else closes
             yield TimeSpan(key, key.start, key.end, until, closed, values, self._inclusive)
 

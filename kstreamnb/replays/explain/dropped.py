@@ -65,13 +65,13 @@ def why_dropped(
     return Explanations(result, f"no {asked} was dropped" + (f": {own}" if clocks > 1 else ""))
 
 
+_KINDS_BY_TIME = ("window", "session", "versioned")  # how kinds of stores end that drop what is late
+
+
 def stream_times(run: RecordedRun) -> int:
     """Return the maximum number of tasks of a sub-topology if their stream times decide what is late; otherwise 0."""
-    of_time = [
-        task
-        for task, each in run.tasks.items()
-        if any(store.spec.kind.endswith(("window", "session", "versioned")) for store in each.stores.values())
-    ]
+    kinds = {task_id: [store.spec.kind for store in task.stores.values()] for task_id, task in run.tasks.items()}
+    of_time = [task for task, own in kinds.items() if any(kind.endswith(_KINDS_BY_TIME) for kind in own)]
     return max(Counter(task.partition("_")[0] for task in of_time).values(), default=0)
 
 

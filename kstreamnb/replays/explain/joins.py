@@ -116,21 +116,15 @@ def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str 
         reach = arrival.timestamp - join.before_ms, arrival.timestamp + join.after_ms
         nearest = others.nearest(arrival, reach)
         if not nearest or _distance(nearest[0].timestamp, reach):
-            yield Unmatched(arrival.step, arrival.key, partial(_far, run, node, arrival, reach, nearest, others))
+            yield Unmatched(arrival.step, arrival.key, partial(_far, run, node, arrival, reach, others))
 
 
 def _subject(arrival: NodeArrival, noun: str = "record") -> str:
     return f"the {noun} of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
 
 
-def _far(
-    run: RecordedRun,
-    node: str,
-    arrival: NodeArrival,
-    reach: tuple[int, int],
-    nearest: list[NodeArrival],
-    others: _OtherSide,
-) -> Explanation:
+def _far(run: RecordedRun, node: str, arrival: NodeArrival, reach: tuple[int, int], others: _OtherSide) -> Explanation:
+    nearest = others.nearest(arrival, reach)
     what = f"{_subject(arrival)} found no partner at {described(run, node)}"
     window = f"it looked for one in {format_interval(*reach, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": reach[0], "latest_ms": reach[1]}
@@ -143,11 +137,8 @@ def _far(
         remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
         clash = others.clash(arrival.key)
-        answer, because = (
-            f"{what}: {window}, and no record of its key arrived on the other side; "
-            f"{others.content}{clash and f'; {clash}'}",
-            _elsewhere(arrival, others),
-        )
+        fact = f"no record of its key arrived on the other side; {others.content}{clash and f'; {clash}'}"
+        answer, because = f"{what}: {window}, and {fact}", _elsewhere(arrival, others)
         remedy = KEY_REMEDY if clash else ""
     steps = tuple(each.step for each in (arrival, *nearest))
     origin = run.topology.nodes[node].origin
@@ -178,10 +169,8 @@ def _elsewhere(arrival: NodeArrival, others: _OtherSide) -> tuple[str, ...]:
     tasks = others.tasks(arrival)
     if not tasks:
         return ()
-    return (
-        f"records of key {format_value(arrival.key)} are in task {join_list(tasks)}, but this one is in task "
-        f"{arrival.task}: the topics are partitioned differently",
-    )
+    where = f"records of key {format_value(arrival.key)} are in task {join_list(tasks)}"
+    return (f"{where}, but this one is in task {arrival.task}: the topics are partitioned differently",)
 
 
 # --- rows of tables ---------------------------------------------------------------------------------------------------
@@ -196,17 +185,18 @@ class _Look(NamedTuple):
 
 
 def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
-    """Yield a stream's records without a row in their table; buffered records have not looked yet."""
-    store, came = join.store, list(arrivals(run, node))
+    """Yield a stream's records, or a table's rows, without a row in the table; buffered ones have not looked yet."""
+    store, came, is_row = join.store, list(arrivals(run, node)), join.kind == "tables"
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
-        key = arrival.joined_by(join.key_selector)
+        key, value = arrival.joined_by(join.key_selector), arrival.value.new if is_row else arrival.value
         position = looked.get(arrival.position, arrival.position)
-        if arrival.value is None or key is None or position is None:
+        if value is None or key is None or position is None:
             continue
-        row = row_at(run, arrival.task, store, key, position, arrival.timestamp)
+        row = row_at(run, arrival.task, store, key, position, None if is_row else arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
-            yield _absent(run, node, _Look(_subject(arrival), arrival, store, key, position), arrival.key)
+            who = _subject(arrival, "row" if is_row else "record")
+            yield _absent(run, node, _Look(who, arrival, store, key, position), arrival.key)
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
@@ -222,19 +212,6 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
             if put is not None:
                 result[put] = positions[1] if len(positions) > 1 else None
     return result
-
-
-def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
-    """Yield a table's rows without a counterpart in the other table."""
-    store = join.store
-    for arrival in arrivals(run, node):
-        new = arrival.value.new
-        if arrival.key is None or new is None:
-            continue
-        row = row_at(run, arrival.task, store, arrival.key, arrival.position)
-        if row is None or not (join.keeps_unmatched or arrival.went_on):
-            look = _Look(_subject(arrival, "row"), arrival, store, arrival.key, arrival.position)
-            yield _absent(run, node, look, arrival.key)
 
 
 def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
@@ -266,7 +243,7 @@ def _unwanted(run: RecordedRun, node: str, arrival: NodeArrival) -> Explanation:
 _UNMATCHED = {
     "streams": _without_partner,
     "lookup": _without_row,
-    "tables": _without_other_row,
+    "tables": _without_row,
     "answer": _without_foreign_row,
     "notify": _without_subscriber,
 }

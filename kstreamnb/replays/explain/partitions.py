@@ -73,11 +73,8 @@ def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanat
 def _seen(run: RecordedRun, key: object, topic: str) -> list[int]:
     """Return the partitions in which records of a key were consumed."""
     log = run.index.log
-    return sorted(
-        code.other[1]
-        for code, positions in run.index.of_kind("consumed")
-        if code.other[0] == topic and any(shown(log[position][3]) == key for position in positions)
-    )
+    read = [(code.other[1], at) for code, at in run.index.of_kind("consumed") if code.other[0] == topic]
+    return sorted(number for number, positions in read if any(shown(log[at][3]) == key for at in positions))
 
 
 def why_cut(self: Navigation, topic: str | None = None) -> Explanations:

@@ -37,14 +37,11 @@ def why_open(self: Navigation, store: str | None = None, key: object = None, *, 
     step = len(run.steps) if at is None else at
     if store is not None:
         expect_known("store", [store], sorted(run.stores), error=EngineError)
-    windows, waiting = list(open_windows(run, step)), list(buffered_records(run, step))
+    windows = list(open_windows(run, step))
     known = {(window.task, window.key) for window in windows}
-    result = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
-    result += [
-        _explain_buffered(run, each)
-        for each in waiting
-        if (each.task, each.key) not in known and _asked(each, store, key)
-    ]
+    waiting = [each for each in buffered_records(run, step) if (each.task, each.key) not in known]
+    result = [_explained(run, each, step) for each in windows if _asked(each, store, key)]
+    result += [_explain_buffered(run, each) for each in waiting if _asked(each, store, key)]
     return Explanations(result, f"no window is open after step {step}, and nothing is held back")
 
 
@@ -111,13 +108,9 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
 def _partitions(run: RecordedRun, task: str) -> str:
     """Return a task's input partitions as text."""
     plan = run.tasks[task].plan
-    topics = [
-        plan.topic(topic)
-        for source in run.topology.sources()
-        if source.name in run.tasks[task].nodes
-        for topic in source.topics
-    ]
-    return f"partition {plan.partition} of {join_list(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
+    sources = [source for source in run.topology.sources() if source.name in run.tasks[task].nodes]
+    topics = [f'"{plan.topic(topic)}"' for source in sources for topic in source.topics]
+    return f"partition {plan.partition} of {join_list(topics)}"
 
 
 def _held_back(run: RecordedRun, node: str) -> Iterator[str]:

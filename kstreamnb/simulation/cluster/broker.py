@@ -19,6 +19,8 @@ from kstreamnb.runtime.task.task import StateDelta
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 InputPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
+Content: TypeAlias = tuple[bytes | None, bytes | None]
+"""Bytes of a key and of a value."""
 
 
 class LogRecord(NamedTuple):
@@ -112,14 +114,7 @@ class Broker:
         return partitions[number]
 
     def append(
-        self,
-        topic: str,
-        number: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        transaction: int | None = None,
+        self, topic: str, number: int, timestamp: int, data: Content, headers: Headers, transaction: int | None = None
     ) -> int:
         """Append a record and return its offset."""
         partition = self.partition(topic, number)
@@ -127,7 +122,7 @@ class Broker:
         if transaction is not None:
             partition.open.setdefault(transaction, offset)
         self._appended += 1
-        partition.records.append(LogRecord(offset, timestamp, key, value, headers, transaction, self._appended))
+        partition.records.append(LogRecord(offset, timestamp, *data, headers, transaction, self._appended))
         return offset
 
     def begin(self) -> int:

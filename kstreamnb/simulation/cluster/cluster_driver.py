@@ -252,7 +252,7 @@ class ClusterDriver(Closing):
             wire_key, wire_value = encode(keys, key), encode(values, value)
             data = to_bytes(keys, wire_key), to_bytes(values, wire_value)
             chosen = partition_of(wire_key) if partition < 0 else partition
-            offset = self._broker.append(topic, chosen, timestamp, *data, headers)
+            offset = self._broker.append(topic, chosen, timestamp, data, headers)
             if self._cluster.trace is not None:
                 self._cluster.trace.arrives(topic, chosen, offset)
 

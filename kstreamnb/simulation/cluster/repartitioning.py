@@ -39,8 +39,8 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
                     entry = source.changelog_entry(raw_key, row)
                     rows.append((target, entry, _time(source, row, clock), headers_of(row)))
         broker.topics[topic] = [PartitionLog() for _ in range(count)]
-        for target, (key, value), time, headers in rows:
-            broker.append(topic, target, time, key, value, headers)
+        for target, entry, time, headers in rows:
+            broker.append(topic, target, time, entry, headers)
         log_event("moved", "", topic, partitions=count, rows=len(rows))
     return moved
 

@@ -161,12 +161,12 @@ class StreamThread:
             if serdes is not None:
                 key, value = map(to_bytes, serdes, (key, value))
             self.broker.create(topic, task.task.plan.count(topic))
-            offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
+            offset = self.broker.append(topic, partition, timestamp, (key, value), headers, self._transaction)
             self._log_event("produced", task.id, f"{topic}-{partition}", offset=offset)
             if self._recorder is not None:
                 self._recorder.trace.placed[position] = offset, self._transaction
         for change in changes:
-            self.broker.append(*change[:5], change.headers, self._transaction)
+            self.broker.append(*change[:3], change[3:5], change.headers, self._transaction)
 
     def _trace(self, task: StreamTask) -> list[int]:
         """Log events for a task's recorded entries; return the log positions of its produced records."""
@@ -280,13 +280,10 @@ class StreamThread:
     def _started(self, task: Task) -> StreamTask:
         """Return a task with restored stores, its inputs and positions."""
         plan = task.plan
-        inputs = [
-            (topic, plan.partition)
-            for topic, partitions in self.broker.topics.items()
-            if plan.partition < len(partitions) and plan.source_of(topic) is not None
-        ]
+        topics = [topic for topic, count in self.broker.counts().items() if plan.partition < count]
+        inputs = sorted((topic, plan.partition) for topic in topics if plan.source_of(topic) is not None)
         task.context.stream_schedules.hold()
-        result = StreamTask(task, sorted(inputs), self._context)
+        result = StreamTask(task, inputs, self._context)
         for store in task.stores.values():
             restore_store(task, store, self._context)
         note = self.broker.task_states.get((self.id, plan.task_id))

@@ -19,12 +19,12 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.hints import expect_known
-from kstreamnb.kafka.partitioners import RoundRobin, record_bytes
+from kstreamnb.kafka.partitioners import RoundRobin
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
-from kstreamnb.simulation.log.producer import LogProducer, choose_partition
+from kstreamnb.simulation.log.producer import LogProducer, written_to
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
 
@@ -179,12 +179,11 @@ class Log(OffsetTable):
         """
         check_arguments(Log.append, locals())
         self._known(topic)
-        data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = choose_partition(self, topic, key, value, data[0], partition, partitioner)
+        data, chosen = written_to(self, topic, key, value, partition, partitioner)
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         timestamp = self.clock.now_ms if self._stamped_by_broker[topic] else instant_ms(at, "time of a record")
-        offset = self._topics.append(topic, chosen, timestamp, data[0], data[1], headers)
+        offset = self._topics.append(topic, chosen, timestamp, data, headers)
         copies.write(to_all=acks == "all")
         self._note(f"{topic}-{chosen}")
         return TopicRecord(topic, chosen, offset, timestamp, key, value, headers)

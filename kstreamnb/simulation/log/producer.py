@@ -15,6 +15,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
 from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
+from kstreamnb.simulation.cluster.broker import Content
 from kstreamnb.topology.nodes import grouped
 
 if TYPE_CHECKING:  # a log makes its producers
@@ -96,23 +97,17 @@ class _ClockedFuture(Future[TopicRecord]):
             self._producer.log.advance_wall_clock_time(f"{min(steps) - clock.now_ms}ms")
 
 
-def choose_partition(
-    log: Log,
-    topic: str,
-    key: object,
-    value: object,
-    data: bytes | None,
-    chosen: int | None,
-    partitioner: StreamPartitioner | None,
-) -> int:
-    """Return the partition chosen for a record, else the partitioner's choice, else that of ``data``, the key's bytes.
+def written_to(
+    log: Log, topic: str, key: object, value: object, chosen: int | None, partitioner: StreamPartitioner | None
+) -> tuple[Content, int]:
+    """Return the bytes of a record, and its partition: the chosen one, the partitioner's choice, or that of the key.
 
     Raises: EngineError if the topic does not exist.
     """
-    count = len(log.describe(topic).layout)
+    data, count = record_bytes(topic, key, value, log.key_serde, log.value_serde), len(log.describe(topic).layout)
     if chosen is None:
         chosen = checked_partition(partitioner or log.partitioner, topic, key, value, count)
-    return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
+    return data, chosen if chosen is not None else 0 if data[0] is None else partition_for(data[0], count)
 
 
 class LogProducer:
@@ -226,8 +221,7 @@ class LogProducer:
             delivered: function ``(record, error)`` that is called once. Default: none.
         """
         check_arguments(LogProducer.send, locals())
-        data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
-        chosen = choose_partition(self.log, topic, key, value, data[0], partition, self._partitioner)
+        data, chosen = written_to(self.log, topic, key, value, partition, self._partitioner)
         _ = self.log.offsets[f"{topic}-{chosen}"]  # raises for an unknown partition
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
@@ -277,11 +271,8 @@ class LogProducer:
         """Take answers that have arrived, send ready batches, and give up on expired records."""
         now = self.log.clock.now_ms
         self._take_answers()
-        ready = [
-            batch
-            for batch in self._batches
-            if batch.size >= self._batch_bytes or batch.records[0].since_ms + self._linger_ms <= now
-        ]
+        due_ms = now - self._linger_ms
+        ready = [each for each in self._batches if each.size >= self._batch_bytes or each.records[0].since_ms <= due_ms]
         self._send(ready)
         for batch in list(self._batches):
             reason = "has no leader" if self._leader(batch) is None else "was not reached"

@@ -117,10 +117,10 @@ def test_a_prediction_displays_without_widgets() -> None:
 
 def test_a_form_keeps_its_answer() -> None:
     """The page sends a command; the prediction and the widget have the answer."""
-    from kstreamnb.notebook.widgets.question import QuestionForm
+    from kstreamnb.course.question_form import QuestionForm
 
     prediction = ks.course.predict("count.cached")
-    form = QuestionForm(prediction.question.text, prediction._facts, prediction.give, prediction.forms)
+    form = QuestionForm(prediction)
     form.tell("answer", answer=188)
     assert prediction.answer == form.facts["answer"] == 188
     assert ks.course.compare("count.cached", 188).right

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
+
+if TYPE_CHECKING:
+    from kstreamnb.course.predictions import Prediction
 
 
 class QuestionForm(FactsWidget):
     """A question with fields for its answer; the course keeps the answer.
 
     Args:
-        label: the question.
-        facts: returns the question and the answer so far.
-        give: keeps an answer.
-        forms: returns the question as text and as HTML.
+        prediction: the question, and what keeps its answer.
     """
 
     _esm = esm("question")
 
-    def __init__(
-        self,
-        label: str,
-        facts: Callable[[], Facts],
-        give: Callable[[object], None],
-        forms: Callable[[], dict[str, str]],
-    ) -> None:
-        self._question, self._give, self._forms = facts, give, forms
-        super().__init__(label)
+    def __init__(self, prediction: Prediction) -> None:
+        self._prediction = prediction
+        super().__init__(prediction.question.text)
 
     def make_facts(self) -> Facts:
         """Return the question and the answer so far."""
-        return self._question()
+        return self._prediction.facts()
 
     def forms(self) -> dict[str, str]:
         """Return the question as text and as HTML."""
-        return self._forms()
+        return self._prediction.forms()
 
     def answer(self, answer: object) -> None:
         """Keep an answer."""
-        self._give(answer)
+        self._prediction.give(answer)
 
     commands: ClassVar = named(answer)
