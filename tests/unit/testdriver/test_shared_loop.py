@@ -104,6 +104,19 @@ def test_keys_of_every_type_reach_their_partitions(build: Build, serde: ks.Serde
     assert many == single
 
 
+def test_a_key_that_its_serde_reads_as_another_type_is_not_written_again() -> None:
+    """Records that name their partition are processed if no sink writes the key that was read."""
+    serde: ks.Serde[Any] = Serdes.serde_from(str.encode, int)
+    records = [record._replace(key=str(n), partition=n % 4) for n, record in enumerate(RECORDS)]
+
+    def by_parity(stream: ks.KStream) -> ks.KStream:
+        return stream.map(lambda key, value: ("odd" if key % 2 else "even", value["n"]))
+
+    single, many = run(by_parity, 1, records, serde), run(by_parity, len(records), records, serde)
+    assert len(many["out"]) == len(records)
+    assert many == single
+
+
 @pytest.mark.parametrize("build", [doubled, counted, suppressed, regrouped])
 @pytest.mark.parametrize("time_of", [lambda n: 1000 + n // 3, lambda n: 1000 + n - n * 7 % 50], ids=["equal", "late"])
 def test_records_with_equal_or_late_times_are_merged_by_partition(build: Build, time_of: Callable[[int], int]) -> None:
