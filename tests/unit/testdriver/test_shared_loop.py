@@ -83,6 +83,7 @@ def test_many_records_have_the_results_of_single_ones(build: Build) -> None:
 
 
 UPPER: ks.Serde[Any] = Serdes.serde_from(lambda key: key.upper().encode(), bytes.decode, name="upper")
+READS_UPPER: ks.Serde[Any] = Serdes.serde_from(str.encode, lambda data: data.decode().upper(), name="reads upper")
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,9 @@ UPPER: ks.Serde[Any] = Serdes.serde_from(lambda key: key.upper().encode(), bytes
         (Serdes.json(), ["a", 1, 1.0, True, "ü", None]),
         (Serdes.string(), ["a", "ü", "b", None]),
         (UPPER, ["a", "A", "b"]),
+        (READS_UPPER, ["a", "b", "c", "d"]),
     ],
-    ids=["long", "json", "string", "changed by its serde"],
+    ids=["long", "json", "string", "changed by its serde", "changed when it is read"],
 )
 @pytest.mark.parametrize("build", [counted, doubled])
 def test_keys_of_every_type_reach_their_partitions(build: Build, serde: ks.Serde[Any], keys: list[Any]) -> None:
