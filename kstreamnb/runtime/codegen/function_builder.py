@@ -35,7 +35,7 @@ class LocalFacts:
         old: the name of the old part of a change whose new part is the value; None if the value is not such a part.
         value_is_count: whether the value is a count, which every long serde keeps as it is.
         wire: the serde that has written the value to the local name ``wire``, unless its type is a plain one.
-        counted: how many partitions there are if the local name ``partition`` is the one that the key determines;
+        counted: how many partitions there are if the function ``find`` returns the one that the key determines;
             otherwise 0.
         lent: the JSON serde of a value that, if the local name ``flat`` is true, is not the task's own: no function may
             get it before it is copied.

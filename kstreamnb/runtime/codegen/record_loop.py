@@ -54,8 +54,8 @@ def record_loop(
         first: holds the offset of the first record, if offsets are counted.
         feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function that
             finds other numbers, and for each partition its next offset and the list that gets the times of its records:
-            the caller advances the stream times, which only users' processors read. The local name ``partition``
-            becomes the partition that the key determines; ``new`` is true if the numbers did not have the key.
+            the caller advances the stream times, which only users' processors read. The local name ``is_new`` is true
+            if the numbers did not have the key; otherwise the local name ``partition`` is the one that it determines.
     """
     sent, shared, given = feeding == "sent", feeding == "shared", shape == TOPIC_RECORDS
     head = [f"def loop(records, now{', numbers, find, offsets, times' * shared}):"]
@@ -81,15 +81,13 @@ def record_loop(
     if shared:
         lines.append(f"if partition < 0 and type(key) is {indexed_type(serdes[0]).__name__}:")
         lines += [" try: number = partition = numbers[key]", " except KeyError: number = None", "else: number = None"]
-        lines += ["if new := number is None: number = find(partition, key)"]
+        lines += ["if is_new := number is None: number = find(partition, key)"]
         lines += ["times[number].append(timestamp)", OWN_NAMES, "if timestamp < 0: negative()"]
     else:  # one comparison for both: a timestamp below the stream time is rare, a negative one rarer
         lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
     for line in lines:
         builder.add(source, line)
     add_reading(builder, source, serdes, given=given, indexed=shared)
-    if shared:
-        builder.add(source, "if new: partition = number if partition < 0 else find(-1, key)")
     return builder
 
 

@@ -19,7 +19,7 @@ def add_reading(
     A dict of JSON is not copied yet: that needs a reader that does not ignore it. A key that is ``indexed`` and not new
     stays as it is if its serde keeps such keys.
     """
-    changes = "if new: " if indexed and indexed_type(serdes[0]) in serdes[0].plain else ""
+    changes = "if is_new: " if indexed and indexed_type(serdes[0]) in serdes[0].plain else ""
     for name, serde in zip(("key", "value"), serdes, strict=True):
         flat, read = (_copied if given else _read)(builder, serde, name)
         if not isinstance(serde, JsonSerde):

@@ -71,6 +71,8 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
             partition_of = key_partitioner(key_serde, plan.count(topic), by_inner)
             known, of_other = builder.name(ByText(partition_of), "known"), builder.name(partition_of, "partition_of")
             builder.add(sink.name, f"partition = {known}[key] if type(key) is str else {of_other}(key)")
+        else:
+            builder.add(sink.name, "if is_new: partition = find(-1, key)")
     if context.recorder is not None:
         add_produced(builder, context.recorder, plan.task_id, sink.name, topic, partition)
     builder.add(sink.name, f"{each}{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")

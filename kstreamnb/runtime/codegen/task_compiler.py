@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from kstreamnb.core.block import Block
+from kstreamnb.core.codec import indexed_type
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
@@ -88,7 +89,7 @@ class TaskCompiler:
         shared = feeding == "shared"
         counts = self.first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
         builder = record_loop(source, shape, serdes, *clocks, self._punctuate, end_lines, counts, feeding)
-        if shared:
+        if shared and indexed_type(serdes[0]) in serdes[0].plain:  # otherwise a known key may be read as another one
             builder.facts.counted = context.plan.count(queue.topic)
         if holds:
             place = "number, offsets[number] + len(times[number]) - 1" if shared else f"{queue.partition}, offset"

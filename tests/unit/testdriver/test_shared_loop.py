@@ -83,6 +83,7 @@ def test_many_records_have_the_results_of_single_ones(build: Build) -> None:
 
 
 UPPER: ks.Serde[Any] = Serdes.serde_from(lambda key: key.upper().encode(), bytes.decode, name="upper")
+READS_UPPER: ks.Serde[Any] = Serdes.serde_from(str.encode, lambda data: data.decode().upper(), name="reads upper")
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,9 @@ UPPER: ks.Serde[Any] = Serdes.serde_from(lambda key: key.upper().encode(), bytes
         (Serdes.json(), ["a", 1, 1.0, True, "ü", None]),
         (Serdes.string(), ["a", "ü", "b", None]),
         (UPPER, ["a", "A", "b"]),
+        (READS_UPPER, ["a", "b", "c", "d"]),
     ],
-    ids=["long", "json", "string", "changed by its serde"],
+    ids=["long", "json", "string", "changed by its serde", "changed when it is read"],
 )
 @pytest.mark.parametrize("build", [counted, doubled])
 def test_keys_of_every_type_reach_their_partitions(build: Build, serde: ks.Serde[Any], keys: list[Any]) -> None:
@@ -101,6 +103,19 @@ def test_keys_of_every_type_reach_their_partitions(build: Build, serde: ks.Serde
     records = [record._replace(key=keys[n % len(keys)]) for n, record in enumerate(RECORDS)]
     single, many = run(build, 1, records, serde), run(build, len(records), records, serde)
     assert len(many["out"]) > 20
+    assert many == single
+
+
+def test_a_key_that_its_serde_reads_as_another_type_is_not_written_again() -> None:
+    """Records that name their partition are processed if no sink writes the key that was read."""
+    serde: ks.Serde[Any] = Serdes.serde_from(str.encode, int)
+    records = [record._replace(key=str(n), partition=n % 4) for n, record in enumerate(RECORDS)]
+
+    def by_parity(stream: ks.KStream) -> ks.KStream:
+        return stream.map(lambda key, value: ("odd" if key % 2 else "even", value["n"]))
+
+    single, many = run(by_parity, 1, records, serde), run(by_parity, len(records), records, serde)
+    assert len(many["out"]) == len(records)
     assert many == single
 
 
