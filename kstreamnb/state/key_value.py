@@ -199,8 +199,8 @@ class LruRows(KeyValueRows):
         super().apply(raw_key, row)
         self._by_use = None
 
-    def _logged_value(self, row: Any) -> Any:
-        return None if row is None else row[0 if self.timestamped else 1]
+    def _row_bytes(self, raw_key: Hashable, row: Any) -> bytes | None:
+        return self.values.to_bytes(row[0 if self.timestamped else 1])
 
     def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
         return [(raw_key, self.raw[raw_key]) for raw_key in sorted(self.raw, key=self._turn_of)]
