@@ -14,7 +14,6 @@ from typing import Any, Generic, Protocol, TypeAlias
 from kstreamnb.closing import Closing
 from kstreamnb.core.operator import Details, RecordAccess
 from kstreamnb.core.record import Headers, ValueAndTimestamp, ValueTimestampHeaders
-from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import RowWithHeaders, headers_in_values, headers_of, key_codec, stamped, value_codec
