@@ -40,7 +40,38 @@ Details: TypeAlias = dict[str, Any]
 """Numbers and names that explain an event, by name."""
 
 
-class BindContext(Protocol):
+class RecordAccess(Protocol):
+    """The services that a task offers to its nodes and stores alike: the current record, and the serdes.
+
+    Attributes:
+        keeps_copies: whether stores keep values as copies instead of bytes: their rows are read only in this process.
+    """
+
+    keeps_copies: bool
+
+    def timestamp(self) -> int:
+        """Return the timestamp of the current record (ms)."""
+
+    def headers(self) -> Headers:
+        """Return the headers of the current record."""
+
+    def metadata(self) -> RecordMetadata | None:
+        """Return topic, partition and offset of the current record; (None, -1, -1) in a punctuator."""
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Replace the metadata of the current record; return the previous replacement, or None.
+
+        For what forwards a record kept earlier, such as a cache: nodes downstream see where it came from.
+        """
+
+    def key_serde(self, serde: Serde | str | None = None) -> Serde:
+        """Return a key serde, completed by the application's defaults; the default for None."""
+
+    def value_serde(self, serde: Serde | str | None = None) -> Serde:
+        """Return a value serde, completed by the application's defaults; the default for None."""
+
+
+class BindContext(RecordAccess, Protocol):
     """The services that a task offers to a node: while it is bound, and later inside its closure.
 
     All mutable state is in stores and in cells, so that a task can be snapshotted, restored and undone.
@@ -51,14 +82,12 @@ class BindContext(Protocol):
         task_id: ``<sub-topology>_<partition>``, such as ``0_3``.
         partition: the partition of the task.
         application_id: the application's id, the prefix of internal topics.
-        keeps_copies: whether stores keep values as copies instead of bytes.
     """
 
     node: str
     task_id: str
     partition: int
     application_id: str
-    keeps_copies: bool
 
     def store(self, name: str) -> Any:
         """Return a store connected to this node, or a global store; raises StateError otherwise."""
@@ -98,21 +127,6 @@ class BindContext(Protocol):
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
 
-    def timestamp(self) -> int:
-        """Return the timestamp of the current record (ms)."""
-
-    def headers(self) -> Headers:
-        """Return the headers of the current record."""
-
-    def metadata(self) -> RecordMetadata | None:
-        """Return topic, partition and offset of the current record; (None, -1, -1) in a punctuator."""
-
-    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Replace the metadata of the current record; return the previous replacement, or None.
-
-        For operators that forward a record kept earlier: nodes downstream see where it came from.
-        """
-
     def reading_row(self, timestamp: int, headers: Headers) -> AbstractContextManager[None]:
         """Replace the current record by a row: it has a timestamp (-1 for no row) and headers, but no position."""
 
@@ -130,12 +144,6 @@ class BindContext(Protocol):
 
     def configs(self) -> Mapping[str, Any]:
         """Return the application's configuration, by Kafka's dotted names."""
-
-    def key_serde(self, serde: Serde | str | None = None) -> Serde:
-        """Return a key serde, completed by the application's defaults; the default for None."""
-
-    def value_serde(self, serde: Serde | str | None = None) -> Serde:
-        """Return a value serde, completed by the application's defaults; the default for None."""
 
 
 class Apart(NamedTuple):

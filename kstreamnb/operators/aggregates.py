@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import encoder
@@ -16,11 +16,11 @@ from kstreamnb.core.operator import BindContext, BlockOperator, Forward
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import MAX_TIME_MS
-from kstreamnb.core.traits import OperatorTraits
+from kstreamnb.core.traits import RowUse
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
 from kstreamnb.operators.store_protocols import RowStore, SessionStore, WindowStore
-from kstreamnb.operators.tables import bind_get, bind_update, is_simple
+from kstreamnb.operators.tables import KeepsRows, bind_get, bind_update, is_simple
 
 
 class Fold(NamedTuple):
@@ -151,7 +151,7 @@ def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fol
 
 
 @dataclass(frozen=True)
-class StreamAggregate(BlockOperator):
+class StreamAggregate(KeepsRows, BlockOperator):
     """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
 
     ``initializer()`` starts an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
@@ -167,11 +167,7 @@ class StreamAggregate(BlockOperator):
     initializer: Initializer | None
     aggregator: Adder
     send_old: bool = False
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Folds records into its rows."""
-        return OperatorTraits("fold", self.store, sends_old=True)
+    row_use: ClassVar[RowUse] = "fold"
 
     def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that put the row and leave the parts of its change, or that leave both to a store's update."""

@@ -15,7 +15,7 @@ from kstreamnb.core.operator import BindContext, Forward, GetRow, Operator, Proc
 from kstreamnb.core.processor import ProcessorContext, ProcessorSupplier, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
-from kstreamnb.core.traits import NO_TRAITS, Condition, KeyValueMapper, OperatorTraits, ValueMapper
+from kstreamnb.core.traits import NO_TRAITS, Condition, KeyValueMapper, OperatorTraits, RowUse, ValueMapper
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.operators.folding import Adder, Initializer, folding
 from kstreamnb.operators.stateless import check_pair
@@ -250,7 +250,7 @@ class TableGroupBy(Operator):
 
 
 @dataclass(frozen=True)
-class TableAggregate(Operator):
+class TableAggregate(KeepsRows, Operator):
     """Subtracts the old value from its group's aggregate, then adds the new one, and forwards the change.
 
     ``adder`` and ``subtractor`` are called with ``(key, value, aggregate)``. Nothing is subtracted from a group without
@@ -267,11 +267,7 @@ class TableAggregate(Operator):
     adder: Adder
     subtractor: Adder
     send_old: bool = False
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Folds changes into its rows."""
-        return OperatorTraits("fold", self.store, sends_old=True)
+    row_use: ClassVar[RowUse] = "fold"
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.operator import BindContext, BlockOperator, Forward, GetRow, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.core.time import MAX_TIME_MS
-from kstreamnb.core.traits import BufferTraits, OperatorTraits
+from kstreamnb.core.traits import BufferTraits, OperatorTraits, RowUse
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.store_protocols import RowStore, SuppressStore
 
@@ -166,11 +166,12 @@ class KeepsRows:
     """An operator of a table that may keep its rows, as they are after each change."""
 
     store: str | None
+    row_use: ClassVar[RowUse] = "replace"
 
     @property
     def traits(self) -> OperatorTraits:
-        """Replaces its rows, if it keeps any."""
-        return OperatorTraits("replace", self.store, sends_old=True)
+        """Replaces its rows or folds into them, if it keeps any."""
+        return OperatorTraits(self.row_use, self.store, sends_old=True)
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,8 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
         for raw_key, row in self.raw.items():
             yield raw_key, row, row[4], _VERSION_3
 
-    def changelog_entry(self, raw_key: Hashable, row: BufferedChange | None) -> tuple[bytes, bytes | None]:
+    def _row_bytes(self, raw_key: Hashable, row: BufferedChange) -> bytes:
         """Return Kafka's changelog bytes (its version 3): context, prior, old and new value, time."""
-        key = self.keys.to_bytes(raw_key)
-        if row is None:
-            return key, None
         time, new, old, prior, timestamp, headers, metadata = row
         old_data, prior_data = self.values.to_bytes(old), self.values.to_bytes(prior)
         same = old_data is not None and old_data == prior_data
@@ -144,7 +141,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
             optional_bytes(self.values.to_bytes(new)),
             time.to_bytes(8, signed=True),
         )
-        return key, b"".join(parts)
+        return b"".join(parts)
 
     def _row_from(self, data: bytes, timestamp: int, headers: Headers) -> BufferedChange:
         logged, wire = LoggedBytes(data), self.values.from_bytes
@@ -220,14 +217,11 @@ class JoinBuffer(_TimedStore[JoinKey, Any]):
         timestamp, key, sequence = raw_key
         return b"".join((b"\x00", timestamp.to_bytes(8, signed=True), self.keys.to_bytes(key), sequence.to_bytes(4)))
 
-    def changelog_entry(self, raw_key: JoinKey, row: WaitingRecord | None) -> tuple[bytes, bytes | None]:
+    def _row_bytes(self, raw_key: JoinKey, row: WaitingRecord) -> bytes:
         """Return Kafka's changelog bytes: context and value, with no prior and no old value."""
-        if row is None:
-            return self._key_bytes(raw_key), None
         value, headers, metadata = row
         parts = (None, None, self.values.to_bytes(value))
-        data = context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
-        return self._key_bytes(raw_key), data
+        return context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         observed_ms, sequence = self._clock()
@@ -288,17 +282,16 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
         return raw_key[1], self.keys.to_bytes(raw_key[2])
 
     def _key_bytes(self, raw_key: PendingKey) -> bytes:
+        """Return Kafka's changelog bytes: timestamp (8), side (1) and key."""
         """Timestamp (8 bytes), side (1 byte) and key."""
         timestamp, side, key = raw_key
         return timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
 
-    def changelog_entry(self, raw_key: PendingKey, row: tuple[object, ...] | None) -> tuple[bytes, bytes | None]:
-        """Return Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
-        side, data = raw_key[1], self._key_bytes(raw_key)
-        if row is None:
-            return data, None
+    def _row_bytes(self, raw_key: PendingKey, row: tuple[object, ...]) -> bytes:
+        """Return Kafka's changelog bytes: a list of side byte and value."""
+        side = raw_key[1]
         items = [bytes([side]) + (self.sides[side].to_bytes(value) or b"") for value in row]
-        return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
+        return b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
 
     def _key_from(self, data: bytes) -> PendingKey:
         logged = LoggedBytes(data)

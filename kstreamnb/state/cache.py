@@ -231,9 +231,6 @@ def _merged(fresh: _Pairs, stored: _Pairs, *, reverse: bool) -> _Pairs:
 class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
     """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
-    def _shorten(self) -> None:
-        """Take no shortcuts: they would bypass the cache."""
-
     def get(self, key: object) -> object:
         """Return the row of a key, or None."""
         raw_key = self.keys.encode(key)

@@ -20,7 +20,8 @@ class KeyValueRows(Store[Hashable, Any]):
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.order = KeyOrder(self.raw, self.keys.to_bytes)
-        if self.timestamped and self.keys.direct and not self._forgets_times:
+        # Subclasses take no shortcuts: those would not count as uses, and would bypass a cache.
+        if type(self) is KeyValueRows and self.timestamped and self.keys.direct and not self._forgets_times:
             self._shorten()
 
     def get(self, key: object) -> object:
@@ -163,9 +164,6 @@ class LruRows(KeyValueRows):
     def in_place(self) -> None:
         """Allow no shortcuts: they would not count as uses."""
 
-    def _shorten(self) -> None:
-        """Take no shortcuts, for the same reason."""
-
     def write(self, raw_key: Hashable, row: object) -> None:
         """Change one row and log it; None deletes, and so does eviction of the oldest."""
         order = self._order_of_use()
@@ -199,8 +197,8 @@ class LruRows(KeyValueRows):
         super().apply(raw_key, row)
         self._by_use = None
 
-    def _logged_value(self, row: Any) -> Any:
-        return None if row is None else row[0 if self.timestamped else 1]
+    def _row_bytes(self, raw_key: Hashable, row: Any) -> bytes | None:
+        return self.values.to_bytes(row[0 if self.timestamped else 1])
 
     def _snapshot_rows(self) -> Iterable[tuple[Any, Any]]:
         return [(raw_key, self.raw[raw_key]) for raw_key in sorted(self.raw, key=self._turn_of)]

@@ -12,9 +12,8 @@ from itertools import islice
 from typing import Any, Generic, Protocol, TypeAlias
 
 from kstreamnb.closing import Closing
-from kstreamnb.core.operator import Details
-from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp, ValueTimestampHeaders
-from kstreamnb.core.serde import Serde
+from kstreamnb.core.operator import Details, RecordAccess
+from kstreamnb.core.record import Headers, ValueAndTimestamp, ValueTimestampHeaders
 from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import RowWithHeaders, headers_in_values, headers_of, key_codec, stamped, value_codec
@@ -51,34 +50,14 @@ class Journal(Protocol):
         """Record changes one after the other."""
 
 
-class StoreContext(Protocol):
-    """The services that a store needs from its task; ``keeps_copies`` if its rows are read only in this process."""
-
-    keeps_copies: bool
-
-    def timestamp(self) -> int:
-        """Return the timestamp (ms) of the current record."""
-
-    def headers(self) -> Headers:
-        """Return the headers of the current record."""
+class StoreContext(RecordAccess, Protocol):
+    """The services that a store needs from its task."""
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Replace timestamp and headers of the current record while cached entries are flushed."""
 
-    def metadata(self) -> RecordMetadata | None:
-        """Return topic, partition and offset of the current record."""
-
-    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Replace the metadata while cached entries are flushed; return the previous replacement."""
-
     def refuse(self, store: str, key: object, value: object, timestamp: int, details: Details) -> None:
         """Count and report a put that a store refused, because it was too old."""
-
-    def key_serde(self, serde: Serde | str | None = None) -> Serde:
-        """Return a key serde with the application's defaults filled in; the default for None."""
-
-    def value_serde(self, serde: Serde | str | None = None) -> Serde:
-        """Return the serde of values, completed by the application's defaults."""
 
 
 class Rows(Closing, Iterator[Item]):
@@ -311,14 +290,14 @@ class Store(Generic[RawKey, Row]):
         """Return Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the
         bytes.
         """
-        return self._key_bytes(raw_key), self.values.to_bytes(self._logged_value(row))
+        return self._key_bytes(raw_key), None if row is None else self._row_bytes(raw_key, row)
 
     def _wire_value(self, row: Any) -> Any:
         """Return the value of a row without its timestamp."""
         return row[0] if self.timestamped and row is not None else row
 
-    def _logged_value(self, row: object) -> Any:
-        return self._wire_value(row)
+    def _row_bytes(self, raw_key: RawKey, row: Any) -> bytes | None:
+        return self.values.to_bytes(self._wire_value(row))
 
     def _bytes_of(self, key: object) -> bytes:
         """Return the serialized bytes of a user's key."""

@@ -152,28 +152,27 @@ class Config:
         if self.application_id is not None:
             _check_application_id(self.application_id)
         check_topic_name(self.dead_letter_topic or "")
-        for name in ("default_key_serde", "default_value_serde"):
-            object.__setattr__(self, name, _serde(getattr(self, name)))
+        settings = vars(self)  # of a frozen object, which is not in use yet
+        settings |= {name: _serde(settings[name]) for name in ("default_key_serde", "default_value_serde")}
         if self.default_timestamp_extractor is not None:
-            object.__setattr__(self, "default_timestamp_extractor", extractor_of(self.default_timestamp_extractor))
-        for name in ("deserialization_handler", "processing_handler", "production_handler"):
-            object.__setattr__(self, name, handler_of(getattr(self, name), name))
-        object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
+            settings["default_timestamp_extractor"] = extractor_of(self.default_timestamp_extractor)
+        handlers = ("deserialization_handler", "processing_handler", "production_handler")
+        settings |= {name: handler_of(settings[name], name) for name in handlers}
+        settings["uncaught_handler"] = uncaught_handler_of(self.uncaught_handler)
         expect_known("processing guarantee", [self.processing_guarantee], _GUARANTEES, error=ConfigError)
-        object.__setattr__(self, "dsl_store_format", str(self.dsl_store_format).lower())
+        settings["dsl_store_format"] = str(self.dsl_store_format).lower()
         expect_known("DSL store format", [self.dsl_store_format], _STORE_FORMATS, error=ConfigError)
         if self.commit_interval_ms is None:
-            object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
+            settings["commit_interval_ms"] = 100 if self.exactly_once else 30_000
         in_flight = self.client_settings("producer").get(_IN_FLIGHT)
         if self.exactly_once and in_flight is not None and whole(_IN_FLIGHT, in_flight) > _MOST_IN_FLIGHT:
             java = f"Can't exceed {_MOST_IN_FLIGHT} when exactly-once processing is enabled"
             raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
-        for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
-            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        numbers = ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records")
+        settings |= {name: whole(name, settings[name]) for name in numbers}
         _ = self.replication_factor  # refuses invalid values
-        object.__setattr__(self, "max_task_idle_ms", whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
-        handles_global = _flag("processing_handler_global", self.processing_handler_global)
-        object.__setattr__(self, "processing_handler_global", handles_global)
+        settings["max_task_idle_ms"] = whole("max_task_idle_ms", self.max_task_idle_ms, least=-1)
+        settings["processing_handler_global"] = _flag("processing_handler_global", self.processing_handler_global)
 
     @property
     def exactly_once(self) -> bool:

@@ -93,11 +93,17 @@ class Checkpointed:
 
     def apply_delta(self, delta: StateDelta) -> None:
         """Apply a delta, or a part of a state made by `delta_of`."""
-        rows, state_vars = delta
-        for name, changed in rows.items():
-            apply_rows(self.context.stores[name], changed)
-        self._set_state_vars(state_vars)
-        self._taken.update(state_vars)
+        context = self.context
+        for name, changed in delta.rows.items():
+            apply_rows(context.stores[name], changed)
+        for key, content in delta.state_vars.items():
+            if key in context.state_vars:
+                context.state_vars[key][0] = content
+            else:
+                context.restored[key] = content
+        context.stream_schedules.rebuild()
+        context.wall_schedules.rebuild()
+        self._taken.update(delta.state_vars)
 
     def state_keys(self) -> list[StateKey]:
         """Return the keys of the whole state."""
@@ -117,16 +123,6 @@ class Checkpointed:
             elif (row := self.context.stores[first].raw.get(second)) is not None:
                 rows.setdefault(first, {})[second] = row
         return StateDelta(rows, state_vars)
-
-    def _set_state_vars(self, state_vars: dict[tuple[str, str], Any]) -> None:
-        context = self.context
-        for key, content in state_vars.items():
-            if key in context.state_vars:
-                context.state_vars[key][0] = content
-            else:
-                context.restored[key] = content
-        context.stream_schedules.rebuild()
-        context.wall_schedules.rebuild()
 
     def _forget_changes(self) -> None:
         self._taken = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
