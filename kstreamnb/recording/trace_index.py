@@ -64,11 +64,6 @@ class TraceIndex:
         """Return the length of the log after ``step`` steps."""
         return self.starts[step] if step < len(self.starts) else len(self.log)
 
-    def last_in_step(self, positions: Sequence[int], position: int) -> int | None:
-        """Return the last of these log positions up to a position, if it belongs to the same step; None otherwise."""
-        at = bisect_right(positions, position) - 1
-        return positions[at] if at >= 0 and self.step_of(positions[at]) == self.step_of(position) else None
-
     def span(self, step: int) -> range:
         """Return the log positions of a step."""
         return range(self.starts[step - 1], self.end(step))
@@ -156,6 +151,12 @@ class TraceIndex:
 
 
 _NO_TIMES: tuple[array[int], array[int]] = array("q"), array("q")
+
+
+def last_in_step(index: TraceIndex, positions: Sequence[int], position: int) -> int | None:
+    """Return the last of these log positions up to a position, if it belongs to the same step; None otherwise."""
+    at = bisect_right(positions, position) - 1
+    return positions[at] if at >= 0 and index.step_of(positions[at]) == index.step_of(position) else None
 
 
 def row_key(written: Entry) -> Hashable:

@@ -16,6 +16,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
+from kstreamnb.recording.trace_index import last_in_step
 from kstreamnb.replays.analysis.node_flow import above, arrivals
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
@@ -53,7 +54,7 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
         count = len({task.plan.partition for task in run.tasks.values() if name in task.nodes})
         partition = run.tasks[code.task].plan.partition
         for position in forwarded:
-            came, key = index.last_in_step(positions, position), shown(index.log[position][1])
+            came, key = last_in_step(index, positions, position), shown(index.log[position][1])
             if came is None or key is None or key == arrived[came].key:  # without a record it is a punctuation
                 continue
             right = _partition_of(key, serdes, count)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kstreamnb.core.record import Windowed
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
-from kstreamnb.recording.trace_index import row_before
+from kstreamnb.recording.trace_index import last_in_step, row_before
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Source, walk
 
@@ -47,7 +47,7 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     source = isinstance(run.topology.nodes[node], Source)
     came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
     went = {
-        index.last_in_step(came, position)
+        last_in_step(index, came, position)
         for code, positions in index.of_kind("forwarded", node=node)
         if children is None or code.other in children
         for position in positions

@@ -20,7 +20,7 @@ from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
-from kstreamnb.recording.trace_index import row_before, row_key
+from kstreamnb.recording.trace_index import last_in_step, row_before, row_key
 from kstreamnb.state import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
@@ -241,7 +241,7 @@ class _Trace:
     # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
         """Return where the record being processed at a position reached the node."""
-        return self._index.last_in_step(self._arrivals_of(task, node), position)
+        return last_in_step(self._index, self._arrivals_of(task, node), position)
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
         if (task, node) not in self._arrivals:
