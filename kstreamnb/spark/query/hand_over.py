@@ -82,9 +82,8 @@ def _drain(query: Query, timeout_s: float) -> None:
             fact = f'"{query.application}" has not processed its input within {timeout_s:g} s'
             hint = "call hand_over(timeout_s=…) with more time, or stop its producers first"
             raise ApplicationStateError(fact, hint=hint)
-        # A query that was started again repeats a batch, and its input is processed already.
-        begun = last_begun(files)
-        wait_until(lambda: last_batch(files) >= begun or not query.is_active(), timeout_s)
+        # A query that was started again may repeat a batch although all input is processed.
+        wait_until(lambda: last_begun(files) == last_batch(files) or not query.is_active(), timeout_s)
         query.stop()
         wait_until(lambda: not query.is_active(), _END_S)
         if last_begun(files) == last_batch(files):
