@@ -13,6 +13,7 @@ import kstreamnb as ks
 __all__ = ["BATCH", "INPUTS", "OUTPUTS", "PARTITIONS", "STORES", "application", "input_records", "rows_of"]
 
 BATCH, PARTITIONS = 40, 2
+UNIT_MS = 10_000  # of event time; a batch takes 40 of them, so that rows of windows expire with each batch
 INPUTS = ("in", "right", "orders", "items", "names")
 OUTPUTS = ("counts", "letters", "closed", "paired", "priced", "itemised", "ticks")
 STORES = ("by-key", "by-letter", "by-window", "seen")
@@ -20,13 +21,13 @@ _SHARES = ("in",) * 6 + ("right", "right", "orders", "items")
 
 
 class Ticker(ks.Processor):
-    """Counts records by key; every 10 ms of stream time it forwards the counts that have grown, with a header."""
+    """Counts records by key; every 100 s of stream time it forwards the counts that have grown, with a header."""
 
     def init(self, context: ks.ProcessorContext) -> None:
         """Schedule the punctuator."""
         self.context, self.seen = context, context.get_state_store("seen")
         self.ticks = 0  # attributes are state, too
-        context.schedule("10ms", ks.PunctuationType.STREAM_TIME, self.tick)
+        context.schedule("100s", ks.PunctuationType.STREAM_TIME, self.tick)
 
     def process(self, record: ks.Record) -> None:
         """Count a record."""
@@ -55,13 +56,13 @@ def application(name: str, mark: Path | None = None) -> ks.Topology:
     letters = counts.to_stream().group_by(lambda key, count: key[0], value_serde="long")
     letters.count(store="by-letter").to_stream().to(f"{name}-letters", value_serde="long")
 
-    windows = ks.TimeWindows.of(size="20ms", grace="5ms")
+    windows = ks.TimeWindows.of(size="200s", grace="50s")
     closed = grouped.windowed_by(windows).count(store="by-window")
     closed = closed.suppress(ks.Suppressed.until_window_closes(ks.BufferConfig.unbounded()))
-    closed.to_stream().to(f"{name}-closed", key_serde=ks.Serdes.time_windowed(text, "20ms"), value_serde=long)
+    closed.to_stream().to(f"{name}-closed", key_serde=ks.Serdes.time_windowed(text, "200s"), value_serde=long)
 
     right = builder.stream(f"{name}-right", value_serde="long")
-    near = ks.JoinWindows.of(difference="15ms", grace="5ms")
+    near = ks.JoinWindows.of(difference="150s", grace="50s")
     stream.outer_join(right, _pair, near).to(f"{name}-paired", value_serde="string")
 
     names = builder.global_table(f"{name}-names", value_serde="long")
@@ -112,7 +113,8 @@ def _records(name: str, begin: int, count: int, start_ms: int) -> Iterator[ks.To
     for at in range(begin, begin + count):
         chance = random.Random(at)
         key = f"{chance.choice('abcd')}{chance.randrange(6)}"
-        time_ms = start_ms + at // BATCH * BATCH + at * 7 % BATCH // 4 * 4 + chance.randrange(4)
+        units = at // BATCH * BATCH + at * 7 % BATCH // 4 * 4 + chance.randrange(4)
+        time_ms = start_ms + units * UNIT_MS
         yield _record(name, chance.choice(_SHARES), at, time_ms, key)
         if key[0] == "a":
             yield _record(name, "names", at, time_ms, key)

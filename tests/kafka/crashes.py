@@ -156,8 +156,8 @@ class Ordeal:
         self.cells = {point: Cell(victim, point) for point in self.points}
         self.lives = self.processes = self.batches = 0
         self.finished = False
-        # Brokers remove old rows from changelogs of windows, so times are recent.
-        self.start_ms = int(time.time()) // 3600 * 3_600_000  # noqa: TID251
+        # Brokers remove old rows from changelogs of windows, and refuse future times, so times are those of today.
+        self.start_ms = (int(time.time()) // 3600 - 16) * 3_600_000  # noqa: TID251
         self._begun: list[Life] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._note = folder / "ordeal.json"

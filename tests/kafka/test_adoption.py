@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets, decode_metadata
 from kstreamnb.kafka.producer import produce
+from kstreamnb.spark.state.checkpoint_reader import last_batch
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counts, rows
 
 pytestmark = pytest.mark.kafka
@@ -367,6 +369,22 @@ def test_a_hand_over_says_what_java_starts_with(left: Left, bench: Bench) -> Non
     }
     assert handed.stream_times == {f"1_{partition}": time_ms for partition, time_ms in times.items() if time_ms >= 0}
     assert max(times.values()) == START_MS + COUNT - 1
+
+
+def slowly(stream: ks.KStream, name: str) -> None:
+    """Count, longer than a stop waits for a batch."""
+    count(stream.peek(lambda key, value: time.sleep(4 * (value == 0))), name)
+
+
+def test_a_hand_over_waits_for_a_batch_that_is_repeated(left: Left, bench: Bench) -> None:
+    """S0-22: its output was published before, so no input is left while it runs again."""
+    bench.fill(f"{left.name}-in", COUNT, PARTITIONS)
+    query = bench.run(left.build(slowly), changelogs=True)
+    files = query.control.files
+    files.delete(f"commits/{last_batch(files)}")
+    handed = query.hand_over(PATIENCE_S)
+    assert handed.offsets == {f"{left.name}-in": {0: COUNT // 2, 1: COUNT // 2}}
+    assert len(bench.read(f"{left.name}-out")) == COUNT
 
 
 def test_a_query_that_writes_no_changelogs_is_not_handed_over(left: Left, bench: Bench) -> None:

@@ -74,6 +74,7 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
 
 def _drain(query: Query, timeout_s: float) -> None:
     """Stop after a batch that the checkpoint has committed, with nothing left to read."""
+    files = query.control.files
     for _ in range(_ATTEMPTS):
         if not query.is_active():
             query.restart()
@@ -81,9 +82,11 @@ def _drain(query: Query, timeout_s: float) -> None:
             fact = f'"{query.application}" has not processed its input within {timeout_s:g} s'
             hint = "call hand_over(timeout_s=…) with more time, or stop its producers first"
             raise ApplicationStateError(fact, hint=hint)
+        # A query that was started again may repeat a batch although all input is processed.
+        wait_until(lambda: last_begun(files) == last_batch(files) or not query.is_active(), timeout_s)
         query.stop()
         wait_until(lambda: not query.is_active(), _END_S)
-        if last_begun(query.control.files) == last_batch(query.control.files):
+        if last_begun(files) == last_batch(files):
             return
     fact = f'"{query.application}" did not finish its last batch'
     raise ApplicationStateError(fact, hint="call hand_over() again once its input is idle")

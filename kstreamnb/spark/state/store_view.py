@@ -43,7 +43,10 @@ class StoreView(Displayed, Framed):
 
     def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, show: Detail = "values") -> None:
         self.name, self.batch, self._show, self._parts = name, batch, show, list(parts)
-        self._kind = type(self._over(self._parts))
+        view = self._over(self._parts)
+        if view is None:
+            raise StateError(f'store "{name}" serves an operator and has no view')
+        self._kind = type(view)
 
     def __getitem__(self, key: object) -> Any:
         value = self.get(key)

@@ -86,3 +86,17 @@ def test_a_store_that_no_task_has_is_told_from_one_that_does_not_exist(store: st
     with pytest.raises(ks.errors.StateError, match=message) as caught:
         placements_of(plan_deployment("unread", [application], 1), store)
     assert hint in (caught.value.hint or "")
+
+
+def test_a_store_that_only_serves_an_operator_is_refused_as_in_the_driver() -> None:
+    """The buffer of a suppression has no rows for users."""
+    builder = ks.StreamsBuilder("buffered")
+    windows = ks.TimeWindows.of_size_with_no_grace("1h")
+    counts = builder.stream("in").group_by_key().windowed_by(windows).count()
+    closes = ks.Suppressed.until_window_closes(ks.BufferConfig.unbounded())
+    counts.suppress(closes.with_name("buffer")).to_stream().to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    (name,) = (name for name, spec in driver.topology.stores.items() if spec.kind == "internal")
+    for read in (driver.store, lambda name: StoreView(name, [driver.get_state_store(name)])):
+        with pytest.raises(ks.errors.StateError, match=f'store "{name}" serves an operator and has no view'):
+            read(name)
