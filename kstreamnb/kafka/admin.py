@@ -320,10 +320,17 @@ class Admin:
     def _answers(
         self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
     ) -> dict[PartitionId, ListOffsetsResultInfo]:
-        answers = {(each.topic, each.partition): future.result(self._call_s) for each, future in futures.items()}
-        for (topic, partition), answer in answers.items():
-            if answer.offset == OFFSET_INVALID:  # its leader went away meanwhile: librdkafka reports no error
-                raise TimeoutError(f'no answer for partition {partition} of topic "{topic}"')
+        answers = dict[PartitionId, ListOffsetsResultInfo]()
+        for each, future in futures.items():
+            try:
+                answer = answers[each.topic, each.partition] = future.result(self._call_s)
+                known = answer.offset != OFFSET_INVALID  # its leader went away meanwhile: librdkafka reports no error
+            except KafkaException as error:  # a topic that was just created: its leader may be the last to know it
+                known = False
+                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+            if not known:
+                raise TimeoutError(f'no answer for partition {each.partition} of topic "{each.topic}"')
         return answers
 
     def retry(self, call: Callable[[], T], what: str) -> T:
