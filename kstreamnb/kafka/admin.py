@@ -268,7 +268,7 @@ class Admin:
             nonlocal again
             if again:  # as in `_ask`: offset requests alone would use the leader epoch from before a broker's restart
                 for topic in {each.topic for each in asked}:
-                    self._metadata(topic)
+                    self._partitions(topic)
             again = True
             # Ends first: what is appended between the answers must not look open.
             levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
@@ -304,11 +304,15 @@ class Admin:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
-            metadata = self._metadata(name)
-            if metadata is None:
-                raise unknown("topic", name, self.topics(), error=UnknownTopicError)
-            asked |= dict.fromkeys((TopicPartition(name, part) for part in metadata.partitions), spec)
+            asked |= dict.fromkeys((TopicPartition(name, part) for part in self._partitions(name)), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
+
+    def _partitions(self, topic: str) -> Iterable[int]:
+        """Return the numbers of a topic's partitions; raises UnknownTopicError if it does not exist."""
+        metadata = self._metadata(topic)
+        if metadata is None:
+            raise unknown("topic", topic, self.topics(), error=UnknownTopicError)
+        return metadata.partitions
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
         """Return what the cluster knows of one topic, None if it does not exist; other topics add no cost."""
@@ -320,17 +324,10 @@ class Admin:
     def _answers(
         self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
     ) -> dict[PartitionId, ListOffsetsResultInfo]:
-        answers = dict[PartitionId, ListOffsetsResultInfo]()
-        for each, future in futures.items():
-            try:
-                answer = answers[each.topic, each.partition] = future.result(self._call_s)
-                known = answer.offset != OFFSET_INVALID  # its leader went away meanwhile: librdkafka reports no error
-            except KafkaException as error:  # a topic that was just created: its leader may be the last to know it
-                known = False
-                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-            if not known:
-                raise TimeoutError(f'no answer for partition {each.partition} of topic "{each.topic}"')
+        answers = {(each.topic, each.partition): future.result(self._call_s) for each, future in futures.items()}
+        for (topic, partition), answer in answers.items():
+            if answer.offset == OFFSET_INVALID:  # its leader went away meanwhile: librdkafka reports no error
+                raise TimeoutError(f'no answer for partition {partition} of topic "{topic}"')
         return answers
 
     def retry(self, call: Callable[[], T], what: str) -> T:

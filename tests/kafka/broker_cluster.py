@@ -1,4 +1,4 @@
-"""Three Kafka brokers on this machine that replicate every topic: each is broker and controller, as in small clusters."""
+"""Three Kafka brokers on this machine that replicate every topic; each is broker and controller."""
 
 from __future__ import annotations
 

@@ -150,8 +150,9 @@ class Ordeal:
         program: Sequence[str] = _PROGRAM,
         *,
         publish: str = "driver",
+        points: Sequence[str] = (),
     ) -> None:
-        self.points = points_of(publish)
+        self.points = points or points_of(publish)
         self.victim, self.broker, self.folder, self.program = victim, broker, folder, program
         self.servers = broker.bootstrap_servers
         self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed scans all its files

@@ -139,8 +139,8 @@ class Doom:
         elif self.victim == "broker":
             brokers = (self.folder / BROKER).read_text().split()
             (self.folder / BROKER).unlink()
-            for pid in brokers:
-                os.kill(int(pid), signal.SIGKILL)
+            for each in brokers:
+                os.kill(int(each), signal.SIGKILL)
         with self._turn:
             self._blows += 1
             self._left = dict.fromkeys(self.applications, self.skip)
