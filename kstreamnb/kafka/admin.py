@@ -269,7 +269,7 @@ class Admin:
             nonlocal again
             if again:  # as in `_ask`: offset requests alone would use the leader epoch from before a broker's restart
                 for topic in {each.topic for each in asked}:
-                    self._partitions(topic)
+                    self._metadata(topic)
             again = True
             # Ends first: what is appended between the answers must not look open.
             levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
@@ -305,7 +305,10 @@ class Admin:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
-            asked |= dict.fromkeys((TopicPartition(name, part) for part in self._partitions(name)), spec)
+            metadata = self._metadata(name)
+            if metadata is None:
+                raise unknown("topic", name, self.topics(), error=UnknownTopicError)
+            asked |= dict.fromkeys((TopicPartition(name, part) for part in metadata.partitions), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
 
     def _is_known(self, topic: str) -> bool:
@@ -313,13 +316,6 @@ class Admin:
         brokers = self.retry(partial(self._listed, topic), f'looking for topic "{topic}"').brokers
         asked = 1 if len(brokers) == 1 else _ANSWERS * len(brokers)
         return all(self.existing([topic]) for _ in range(asked))
-
-    def _partitions(self, topic: str) -> Iterable[int]:
-        """Return the numbers of a topic's partitions; raises UnknownTopicError if it does not exist."""
-        metadata = self._metadata(topic)
-        if metadata is None:
-            raise unknown("topic", topic, self.topics(), error=UnknownTopicError)
-        return metadata.partitions
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
         """Return what the cluster knows of one topic, None if it does not exist; other topics add no cost."""

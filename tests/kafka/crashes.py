@@ -232,7 +232,7 @@ class Ordeal:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
 
     def _keeper(self) -> tuple[str, Callable[[Life], None]]:
-        """Return whom the process strikes, and what keeps it going afterwards."""
+        """Return the victim that the process kills, and what keeps it going afterwards."""
         if self.victim == "broker":
             self._note_broker()
             return "broker", self._keep_broker

@@ -94,7 +94,7 @@ class Doom:
         self.reached(BEFORE, point)
 
     def _aimed(self) -> bool:
-        """Return whether it is known whom to kill: brokers are named once they have recovered from the last blow."""
+        """Return whether the victims are known: brokers are named once they have recovered from the last blow."""
         return self.victim != "broker" or (self.folder / BROKER).exists()
 
     def _file(self, word: str, point: str) -> Path:

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 @pytest.mark.spark
 @pytest.mark.parametrize("case", [TRANSACTIONS, TWO], ids=lambda case: case.replace(" ", "-"))
 def test_replicated_brokers_that_are_killed_inside_a_commit_lose_and_double_nothing(case: str, tmp_path: Path) -> None:
-    """The coordinator alone, and so many that the topics accept no records meanwhile."""
+    """The coordinator alone, and two brokers, without which the topics accept no records."""
     with BrokerCluster(tmp_path / "kafka") as cluster:
         for cell in run_case(case, 1, cluster, tmp_path):
             assert cell.ok, cell
