@@ -44,6 +44,8 @@ from kstreamnb.kafka.client import (
 T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
+_ANSWERS = 5  # of each broker, on average, before a new topic counts as known: all but 1 of 150 have then answered
+_MOST_ANSWERS = 30  # of a large cluster
 _FINAL, _UNNAMED, _PASSING = codes("final"), codes("unnamed"), codes("passing")
 
 
@@ -118,7 +120,7 @@ class Admin:
         except (KafkaException, TimeoutError) as error:
             if not (exists_ok and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise kafka_error(f'creating topic "{name}"', error, self.servers) from error
-        self._until(lambda: self.existing([name]) == {name}, f'topic "{name}" did not appear')
+        self._until(lambda: self._is_known(name), f'topic "{name}" did not appear')
 
     def replication(self, topic: str) -> tuple[int, int]:
         """Return a topic's replication factor and the number of brokers in the cluster.
@@ -309,6 +311,12 @@ class Admin:
                 raise unknown("topic", name, self.topics(), error=UnknownTopicError)
             asked |= dict.fromkeys((TopicPartition(name, part) for part in metadata.partitions), spec)
         return self._answers(self.client.list_offsets(asked, isolation_level=level) if asked else {})
+
+    def _is_known(self, topic: str) -> bool:
+        """Return whether the brokers know a topic: any of them answers, and some may know a new topic later."""
+        brokers = self.retry(partial(self._listed, topic), f'looking for topic "{topic}"').brokers
+        asked = 1 if len(brokers) == 1 else min(_ANSWERS * len(brokers), _MOST_ANSWERS)
+        return all(self.existing([topic]) for _ in range(asked))
 
     def _metadata(self, topic: str) -> TopicMetadata | None:
         """Return what the cluster knows of one topic, None if it does not exist; other topics add no cost."""

@@ -35,6 +35,7 @@ from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.producer import produce
 from kstreamnb.spark.execution.worker_progress import task_positions
 from tests.kafka.apps import settle
+from tests.kafka.broker_cluster import BrokerCluster, java_of
 from tests.kafka.crash_topology import BATCH, INPUTS, OUTPUTS, PARTITIONS, STORES, application, input_records, rows_of
 from tests.kafka.deployed import BROKER, points_of, slug
 
@@ -65,6 +66,7 @@ class Cell:
     lost: int = 0
     doubled: int = 0
     seconds: float = 0.0
+    still: float = 0.0
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -138,16 +140,19 @@ class Life:
 class Ordeal:
     """The five applications of one victim, their broker and input, and their history."""
 
+    batches_of_a_kill = 2
+
     def __init__(
         self,
         victim: str,
-        broker: LocalBroker,
+        broker: LocalBroker | BrokerCluster,
         folder: Path,
         program: Sequence[str] = _PROGRAM,
         *,
         publish: str = "driver",
+        points: Sequence[str] = (),
     ) -> None:
-        self.points = points_of(publish)
+        self.points = points or points_of(publish)
         self.victim, self.broker, self.folder, self.program = victim, broker, folder, program
         self.servers = broker.bootstrap_servers
         self.admin = Admin(self.servers, patience_s=300)  # a broker that was killed scans all its files
@@ -211,20 +216,27 @@ class Ordeal:
     def within(self, runs: int) -> None:
         """The process survives its workers, its broker and being suspended; it is resumed, and the broker restarted."""
         before, ended = self.lives, False
-        self.feed(2 * (runs - before) + 2)
-        self._note_broker()
-        victim = "sleep" if self.victim == ASLEEP else self.victim
+        self.feed(self.batches_of_a_kill * (runs - before) + 2)
+        victim, keeper = self._keeper()
         life = self._begin(victim=victim, skip=1, times=runs - before)
-        if keeper := {"broker": self._keep_broker, ASLEEP: self._keep_awake}.get(self.victim):
-            threading.Thread(target=self._attend, args=(keeper, life), daemon=True).start()
+        attending = threading.Thread(target=self._attend, args=(keeper, life), daemon=True)
+        attending.start()
         while not ended:
             ended = life.process.poll() is not None
             while self.lives < before + life.blows():
                 self._survived(life)
             time.sleep(0.05)
+        attending.join()
         code = self._end(life)
         if code or self.lives < runs:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
+
+    def _keeper(self) -> tuple[str, Callable[[Life], None]]:
+        """Return the victim that the process kills, and what keeps it going afterwards."""
+        if self.victim == "broker":
+            self._note_broker()
+            return "broker", self._keep_broker
+        return ("sleep", self._keep_awake) if self.victim == ASLEEP else (self.victim, lambda life: None)
 
     def _attend(self, keeper: Callable[[Life], None], life: Life) -> None:
         """Run what keeps a life going; a life that lost it would wait half an hour."""
@@ -236,15 +248,16 @@ class Ordeal:
 
     def _keep_broker(self, life: Life) -> None:
         """Restart the broker whenever it was killed; report a death without a blow."""
-        deaths = 0
+        deaths, broker = 0, self.broker
+        assert isinstance(broker, LocalBroker)
         while life.process.poll() is None:
-            if not _lives(int((self.folder / BROKER).read_text())):
+            if not _lives(self._broker_process):
                 deaths += 1
                 if deaths > life.blows():
                     self._wrong(f"the broker died {deaths} times of {life.blows()} blows")
-                self.broker.kill()
+                broker.kill()
                 time.sleep(0.3)
-                self.broker.start()
+                broker.start()
                 self._note_broker()
             time.sleep(0.02)
 
@@ -257,8 +270,14 @@ class Ordeal:
             time.sleep(0.05)
 
     def _note_broker(self) -> None:
+        assert isinstance(self.broker, LocalBroker)
+        self._broker_process = java_of(self.broker)
+        self._name_brokers(self._broker_process)
+
+    def _name_brokers(self, *processes: int) -> None:
+        """Name the brokers that the next blow is to kill."""
         note = self.folder / f"{BROKER}.new"
-        note.write_text(str(_java_of(self.broker)))
+        note.write_text(" ".join(map(str, processes)))
         note.replace(self.folder / BROKER)
 
     def twins(self, runs: int) -> None:
@@ -415,14 +434,6 @@ def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path, *, pub
     finally:
         ordeal.close()
     return list(ordeal.cells.values())
-
-
-def _java_of(broker: LocalBroker) -> int:
-    """Return the JVM below the shell that watches it."""
-    assert broker._process is not None
-    command = ["ps", "-o", "pid=,comm=", "--ppid", str(broker._process.pid)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    return next(int(line.split()[0]) for line in listed.stdout.splitlines() if line.split()[1] == "java")
 
 
 def _state(pid: int) -> str:

@@ -37,7 +37,7 @@ BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
 )
 _OF_EXECUTORS = (WHILE, IN_SLOT, BETWEEN_SLOTS, STATE, INSIDE)
 BROKER = "broker.pid"
-"""The file of the folder with the broker's process id."""
+"""The file of the folder with the process ids of the brokers to kill."""
 
 SETTINGS = {"spark.driver.memory": "512m"}
 _PATIENCE_S = 900
@@ -79,7 +79,7 @@ class Doom:
         """A batch of the application of a point has its offsets in the log, and nothing is processed yet."""
         with self._turn:
             self.begun.add(point)
-            if self._blows < self.times and not self._left[point]:
+            if self._blows < self.times and not self._left[point] and self._aimed():
                 self._due.add(point)
             self._left[point] = max(0, self._left[point] - 1)
             if point == WHILE and WHILE in self._due:
@@ -89,6 +89,10 @@ class Doom:
             if point in SLOT_POINTS and point in self._due:
                 self._file("hold", point).write_text(point)
         self.reached(BEFORE, point)
+
+    def _aimed(self) -> bool:
+        """Return whether the victims are known: brokers are named once they have recovered from the last blow."""
+        return self.victim != "broker" or (self.folder / BROKER).exists()
 
     def _file(self, word: str, point: str) -> Path:
         return hold_file(self.folder, self.applications[point], word, str(os.getpid()))
@@ -117,7 +121,7 @@ class Doom:
             say(stuck=sorted(self._held))
 
     def _strike(self) -> None:
-        say(blow=self._blows + 1)
+        say(blow=self._blows + 1, at=time.monotonic())
         if self.victim == "driver":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.victim == "freeze":
@@ -130,7 +134,10 @@ class Doom:
             for pid in _workers(_jvm()):
                 os.kill(pid, signal.SIGKILL)
         elif self.victim == "broker":
-            os.kill(int((self.folder / BROKER).read_text()), signal.SIGKILL)
+            brokers = (self.folder / BROKER).read_text().split()
+            (self.folder / BROKER).unlink()
+            for each in brokers:
+                os.kill(int(each), signal.SIGKILL)
         with self._turn:
             self._blows += 1
             self._left = dict.fromkeys(self.applications, self.skip)
@@ -200,6 +207,7 @@ def _prepare(doom: Doom) -> None:
                 doom.reached(COMMITTED, points[self.application])
 
         done = publish(self, *arguments, **options, between=between)
+        say(published=points[self.application], at=time.monotonic())
         if done.suppressed:
             say(suppressed=points[self.application])
         return done
@@ -211,6 +219,7 @@ def _prepare(doom: Doom) -> None:
 def main(servers: str, folder: str, plan: str) -> int:
     """Process everything available, unless a kill comes first; print the contents of the stores."""
     faulthandler.enable()
+    ks.monitoring.log_to(Path(folder) / "queries.jsonl")
     doom = Doom(json.loads(plan), Path(folder))
     executors = IN_SLOT in doom.applications
     spark = ks.spark.spark_session(cores=4 if executors else 1, settings=SETTINGS)

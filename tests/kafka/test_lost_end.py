@@ -22,7 +22,7 @@ from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import Marker, checksum_of, columns_of
 from kstreamnb.kafka.transaction_end import repeat_call
 from kstreamnb.kafka.transactional_writer import TransactionalWriter, transactional_id
-from tests.kafka.crashes import _java_of
+from tests.kafka.broker_cluster import java_of
 
 pytestmark = [pytest.mark.kafka]
 
@@ -75,7 +75,7 @@ def _note_as_complete(servers, names):
 
 
 def _kill(broker):
-    os.kill(_java_of(broker), signal.SIGKILL)
+    os.kill(java_of(broker), signal.SIGKILL)
     broker.kill()
 
 
