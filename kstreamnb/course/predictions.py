@@ -77,7 +77,7 @@ class Prediction(HasForms):
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> object:
         try:
-            from kstreamnb.course.question_form import QuestionForm
+            from kstreamnb.notebook.widgets.question import QuestionForm
         except ImportError:  # no widgets: the answer is the second argument
             return super()._repr_mimebundle_(include, exclude)
 

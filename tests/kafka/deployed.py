@@ -55,7 +55,8 @@ def slug(text: str) -> str:
 
 def say(**what: Any) -> None:
     """Print one line for the parent process."""
-    print(json.dumps(what), flush=True)
+    sys.stdout.write(json.dumps(what) + "\n")  # one write: threads of several queries tell what they do
+    sys.stdout.flush()
 
 
 class Doom:

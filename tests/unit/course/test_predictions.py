@@ -117,7 +117,7 @@ def test_a_prediction_displays_without_widgets() -> None:
 
 def test_a_form_keeps_its_answer() -> None:
     """The page sends a command; the prediction and the widget have the answer."""
-    from kstreamnb.course.question_form import QuestionForm
+    from kstreamnb.notebook.widgets.question import QuestionForm
 
     prediction = ks.course.predict("count.cached")
     form = QuestionForm(prediction)

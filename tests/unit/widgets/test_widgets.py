@@ -492,8 +492,7 @@ def test_a_widget_is_made_with_its_facts(kind: str, monkeypatch: pytest.MonkeyPa
 
 def test_no_command_of_a_page_replaces_a_method_that_every_widget_has() -> None:
     """The panel's "look" once did: each cell that ran read the dead letters, and the panel never became stale."""
-    importlib.import_module("kstreamnb.course.question_form")
-    for module in ("browser", "editor", "explorer", "panel", "stepper"):
+    for module in ("browser", "editor", "explorer", "panel", "question", "stepper"):
         importlib.import_module(f"kstreamnb.notebook.widgets.{module}")
     kinds = [*FactsWidget.__subclasses__(), *GraphWidget.__subclasses__()]
     assert len(kinds) >= 6
