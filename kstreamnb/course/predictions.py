@@ -81,10 +81,10 @@ class Prediction(HasForms):
         except ImportError:  # no widgets: the answer is the second argument
             return super()._repr_mimebundle_(include, exclude)
 
-        return QuestionForm(self)._repr_mimebundle_(include=include, exclude=exclude)
+        form = QuestionForm(self.question.text, self._facts, self.give, self.forms)
+        return form._repr_mimebundle_(include=include, exclude=exclude)
 
-    def facts(self) -> dict[str, object]:
-        """Return the question and the answer so far, for the form."""
+    def _facts(self) -> dict[str, object]:
         question = self.question
         answer = dict(self.answer) if isinstance(self.answer, Mapping) else self.answer
         choices = {"options": list(question.options), "rows": list(question.rows)}

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, DataLossError, FencedError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import PartitionId
@@ -30,6 +31,7 @@ _PAUSE_S = 0.1
 _READ_S = 30.0
 _RETRY_S = 0.05
 _CONNECT_S = 1.0
+_JOIN_S = 0.2
 _PATIENCE_S = 600.0
 
 
@@ -132,6 +134,30 @@ def repeat_call(
             if over or not error.args[0].retriable():
                 raise
         time.sleep(_RETRY_S)  # with no broker in reach, some calls fail at once
+
+
+def call_within(seconds: float, call: Callable[[], object], *, closing: threading.Event) -> None:
+    """Make a call that librdkafka may never end, whatever timeout it is given.
+
+    If the coordinator of a group moves while one of its brokers is killed, sending offsets may wait for ever. The
+    thread of such a call stays, and with it the producer, which must not be freed.
+
+    Args:
+        seconds: how long to wait.
+        call: has no result.
+        closing: ends the wait, too.
+
+    Raises:
+        KafkaException: the call failed, or has not ended in time.
+    """
+    errors: list[BaseException] = []
+    thread, end = background(call, "kstreamnb-transaction", died=errors.append), time.monotonic() + seconds
+    while thread.is_alive() and time.monotonic() < end and not closing.is_set():
+        thread.join(_JOIN_S)
+    if thread.is_alive():
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:g} s"))  # noqa: SLF001
+    if errors:
+        raise errors[0]
 
 
 def is_over(producer: Producer) -> bool:

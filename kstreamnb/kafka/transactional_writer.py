@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -34,6 +35,7 @@ from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_top
 from kstreamnb.kafka.transaction_end import (
     FirstRecords,
     awake_s,
+    call_within,
     first_open_records,
     is_over,
     named_partitions,
@@ -381,7 +383,9 @@ class TransactionalWriter(BatchWriter):
         partitions = self._partitions(positions)
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
-            repeat_call(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
+            send = partial(repeat_call, producer.send_offsets_to_transaction, partitions, group, _CALL_S)
+            # Given up while the transaction can still be aborted; a new producer finds the coordinator.
+            call_within(self._timeout_ms / 2000, partial(send, closing=self._closing), closing=self._closing)
 
     def _failure(
         self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords

@@ -137,8 +137,8 @@ class Doom:
         elif self.victim == "broker":
             brokers = (self.folder / BROKER).read_text().split()
             (self.folder / BROKER).unlink()
-            for each in brokers:
-                os.kill(int(each), signal.SIGKILL)
+            for number in brokers:
+                os.kill(int(number), signal.SIGKILL)
         with self._turn:
             self._blows += 1
             self._left = dict.fromkeys(self.applications, self.skip)

@@ -24,6 +24,7 @@ from kstreamnb.errors import (
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
+from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import Marker, OutputBatch, columns_of
 from kstreamnb.kafka.producer import RecordProducer
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -337,6 +338,21 @@ def test_a_batch_whose_output_fails_leaves_no_open_transaction(servers, topic, n
     with pytest.raises(ZeroDivisionError):
         _writer(servers, name).publish(0, "offsets", failing())
     assert admin.offsets([out]) == admin.offsets([out], committed=False)
+
+
+def test_a_transaction_that_finds_no_coordinator_of_the_group_is_aborted_in_time(tmp_path):
+    """The topic of group offsets cannot be created. Nothing is committed, and the writer can be opened again."""
+    with LocalBroker(data=tmp_path / "kafka", config={"offsets.topic.replication.factor": 2}) as broker:
+        servers = broker.bootstrap_servers
+        Admin(servers).create_topic("out", partitions=2)
+        with closing(TransactionalWriter(servers, "shop", "q1", config={"transaction.timeout.ms": 8000})) as writer:
+            writer.open()
+            with pytest.raises(BrokerError, match='publishing for "shop"') as caught:
+                writer.publish(0, "offsets 0", _columns("out", 0), {"in": {0: 1}})
+            assert caught.value.restartable
+            assert writer.open() is None
+            assert OutputBatch(0, 3) == writer.publish(0, "offsets 0", _columns("out", 0))
+        assert 3 == len(_committed(servers, "out"))
 
 
 def test_a_damaged_marker_is_said_and_a_later_one_is_read(servers, name, admin):

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
-
-if TYPE_CHECKING:
-    from kstreamnb.course.predictions import Prediction
 
 
 class QuestionForm(FactsWidget):
     """A question with fields for its answer; the course keeps the answer.
 
     Args:
-        prediction: the question, and what keeps its answer.
+        label: the question.
+        facts: returns the question and the answer so far.
+        give: keeps an answer.
+        forms: returns the question as text and as HTML.
     """
 
     _esm = esm("question")
 
-    def __init__(self, prediction: Prediction) -> None:
-        self._prediction = prediction
-        super().__init__(prediction.question.text)
+    def __init__(
+        self,
+        label: str,
+        facts: Callable[[], Facts],
+        give: Callable[[object], None],
+        forms: Callable[[], dict[str, str]],
+    ) -> None:
+        self._question, self._give, self._forms = facts, give, forms
+        super().__init__(label)
 
     def make_facts(self) -> Facts:
         """Return the question and the answer so far."""
-        return self._prediction.facts()
+        return self._question()
 
     def forms(self) -> dict[str, str]:
         """Return the question as text and as HTML."""
-        return self._prediction.forms()
+        return self._forms()
 
     def answer(self, answer: object) -> None:
         """Keep an answer."""
-        self._prediction.give(answer)
+        self._give(answer)
 
     commands: ClassVar = named(answer)

@@ -120,7 +120,7 @@ def test_a_form_keeps_its_answer() -> None:
     from kstreamnb.notebook.widgets.question import QuestionForm
 
     prediction = ks.course.predict("count.cached")
-    form = QuestionForm(prediction)
+    form = QuestionForm(prediction.question.text, prediction._facts, prediction.give, prediction.forms)
     form.tell("answer", answer=188)
     assert prediction.answer == form.facts["answer"] == 188
     assert ks.course.compare("count.cached", 188).right

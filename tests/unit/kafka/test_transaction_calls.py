@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kstreamnb.kafka.transaction_end import repeat_call
+from kstreamnb.kafka.transaction_end import call_within, repeat_call
 
 
 def test_a_call_that_fails_at_once_is_repeated_with_pauses() -> None:
@@ -31,3 +33,23 @@ def test_a_call_that_is_final_is_not_repeated() -> None:
     with pytest.raises(KafkaException):
         repeat_call(commit, patience_s=5)
     assert 1 == len(attempts)
+
+
+def test_a_call_that_never_ends_is_given_up() -> None:
+    """After its time, or at once if the writer is closed; its thread stays until the call ends."""
+    answer, closing = threading.Event(), threading.Event()
+    with pytest.raises(KafkaException, match=r"no answer within 0\.1 s"):
+        call_within(0.1, answer.wait, closing=closing)
+    closing.set()
+    with pytest.raises(KafkaException, match="no answer within 600 s"):
+        call_within(600, answer.wait, closing=closing)
+    answer.set()
+
+
+def test_a_call_that_ends_in_time_has_its_own_error() -> None:
+    def fenced() -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+    call_within(60, lambda: None, closing=threading.Event())
+    with pytest.raises(KafkaException, match="fenced"):
+        call_within(60, fenced, closing=threading.Event())
