@@ -20,9 +20,9 @@ _NOT_THE_USERS = PACKAGE, contextlib.__file__
 """Files between a call of the user and the kit's code; functions that need an extra are wrapped by contextlib."""
 DYNAMIC_CODE = "<dynamic-code>"
 """The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
-_LIBRARIES = tuple(
-    os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
-)
+_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
+LIBRARIES = tuple(os.path.join(path, "") for path in dict.fromkeys(map(sysconfig.get_paths().__getitem__, _FOLDERS)))
+"""Folders of Python's library and of installed packages, with a separator at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +57,5 @@ def origin_of(file: str, line: int) -> SourceLocation:
 def user_line(error: BaseException) -> SourceLocation | None:
     """Return the innermost line on an error's traceback that is in the user's code and whose file is known."""
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    users = [line for line in lines if not line[0].startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *_LIBRARIES))]
+    users = [line for line in lines if not line[0].startswith((PACKAGE, "<kstreamnb", DYNAMIC_CODE, *LIBRARIES))]
     return origin_of(*users[-1]) if users else None

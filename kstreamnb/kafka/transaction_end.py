@@ -139,8 +139,8 @@ def repeat_call(
 def call_within(seconds: float, call: Callable[[], object], *, closing: threading.Event) -> None:
     """Make a call that librdkafka may never end, whatever timeout it is given.
 
-    If the coordinator of a group moves while one of its brokers is killed, sending offsets may wait for ever. The
-    thread of such a call stays, and with it the producer, which must not be freed.
+    If the broker that coordinates a group is killed, sending offsets may wait forever. The thread of such a call stays,
+    and with it the producer, which must not be freed.
 
     Args:
         seconds: how long to wait.

@@ -383,9 +383,10 @@ class TransactionalWriter(BatchWriter):
         partitions = self._partitions(positions)
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
-            send = partial(repeat_call, producer.send_offsets_to_transaction, partitions, group, _CALL_S)
-            # Given up while the transaction can still be aborted; a new producer finds the coordinator.
-            call_within(self._timeout_ms / 2000, partial(send, closing=self._closing), closing=self._closing)
+            patience_s = self._timeout_ms / 2000  # then it can still be aborted; a new producer finds the coordinator
+            send = partial(producer.send_offsets_to_transaction, partitions, group, _CALL_S)
+            repeated = partial(repeat_call, send, patience_s=patience_s, closing=self._closing)
+            call_within(patience_s, repeated, closing=self._closing)
 
     def _failure(
         self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords

@@ -24,8 +24,8 @@ from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
 from kstreamnb.hints import did_you_mean, message_of, nearest
 from kstreamnb.notebook.cells import Cells, forgetting
-from kstreamnb.source_location import SourceLocation, origin_of
-from kstreamnb.tools.python_notes import LIBRARIES, python_notes, up_to_user
+from kstreamnb.source_location import LIBRARIES, SourceLocation, origin_of
+from kstreamnb.tools.python_notes import python_notes, up_to_user
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:

@@ -283,7 +283,6 @@ class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
 
     def _key_bytes(self, raw_key: PendingKey) -> bytes:
         """Return Kafka's changelog bytes: timestamp (8), side (1) and key."""
-        """Timestamp (8 bytes), side (1 byte) and key."""
         timestamp, side, key = raw_key
         return timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
 

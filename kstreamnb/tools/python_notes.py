@@ -7,19 +7,15 @@ import contextlib
 import inspect
 import linecache
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from textwrap import shorten
 from types import TracebackType
 
 import kstreamnb as ks
 from kstreamnb.dsl.keywords import documented_arguments
 from kstreamnb.hints import did_you_mean, for_python
-
-_PACKAGE = str(Path(__file__).parent.parent)
-LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+from kstreamnb.source_location import LIBRARIES, PACKAGE
 
 
 def python_notes(error: BaseException, trace: TracebackType | None) -> list[str]:
@@ -40,11 +36,11 @@ def up_to_user(trace: TracebackType | None) -> TracebackType | None:
         entries.append(entry)
         entry = entry.tb_next
     files = [each.tb_frame.f_code.co_filename for each in entries]
-    last = max((at for at, file in enumerate(files) if not file.startswith((_PACKAGE, *LIBRARIES))), default=-1)
+    last = max((at for at, file in enumerate(files) if not file.startswith((PACKAGE, *LIBRARIES))), default=-1)
     inner = files[last + 1 :]
     # contextlib wraps calls that need an extra; it is the last frame if their arguments do not fit.
-    first = next((file for file in inner if file != contextlib.__file__), _PACKAGE)
-    if last < 0 or not inner or not first.startswith(_PACKAGE):
+    first = next((file for file in inner if file != contextlib.__file__), PACKAGE)
+    if last < 0 or not inner or not first.startswith(PACKAGE):
         return trace
     users: TracebackType | None = None
     for each in reversed(entries[: last + 1]):

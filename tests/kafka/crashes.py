@@ -450,10 +450,9 @@ def _stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
-def _show(cell: Cell) -> None:
-    figures = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
-    end = "equal" if cell.ok else "DIFFERENT"
-    print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
+def show(cell: Cell, width: int, figures: str) -> None:
+    """Print the line of a cell in a table, and the first things that were wrong."""
+    print(f"{cell.victim:{width}} {cell.point:22} {figures}  {'equal' if cell.ok else 'DIFFERENT'}", flush=True)
     for line in dict.fromkeys(cell.wrong[:3]):
         print(f"    {line.strip()[:300]}", flush=True)
 
@@ -474,7 +473,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for victim in chosen.only:
                 for cell in run_victim(victim, chosen.runs, broker, folder, publish=chosen.publish):
                     good = good and cell.ok
-                    _show(cell)
+                    lost = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
+                    show(cell, 12, f"{lost} {cell.seconds:5.0f}")
     return 0 if good else 1
 
 

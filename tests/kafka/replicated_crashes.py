@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.kafka.broker_cluster import BrokerCluster
-from tests.kafka.crashes import Cell, Life, Ordeal
+from tests.kafka.crashes import Cell, Life, Ordeal, show
 from tests.kafka.deployed import BROKER, INSIDE, WHILE, slug
 
 __all__ = ["CASES", "ReplicatedOrdeal", "main", "run_case"]
@@ -113,13 +113,6 @@ def run_case(case: str, runs: int, cluster: BrokerCluster, folder: Path) -> list
     return list(ordeal.cells.values())
 
 
-def _show(cell: Cell) -> None:
-    figures = f"{cell.kills:5} {cell.records:8,} {cell.lost:5} {cell.doubled:7} {cell.still:6.1f}"
-    print(f"{cell.victim:30} {cell.point:22} {figures}  {'equal' if cell.ok else 'DIFFERENT'}", flush=True)
-    for line in dict.fromkeys(cell.wrong[:3]):
-        print(f"    {line.strip()[:300]}", flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with BrokerCluster(folder / slug(f"kafka {case}")) as cluster:
                 for cell in run_case(case, chosen.runs, cluster, folder):
                     good = good and cell.ok
-                    _show(cell)
+                    lost = f"{cell.kills:5} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
+                    show(cell, 30, f"{lost} {cell.still:6.1f}")
     return 0 if good else 1
 
 

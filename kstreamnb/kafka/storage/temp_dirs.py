@@ -18,7 +18,7 @@ def temp_dir(kind: str, *, removed: bool = True) -> Path:
 
     Folders of processes that were killed are removed now: their locks are free.
 
-    Raises: StorageError if there is no room: pyspark would wait forever for a JVM that cannot write its files.
+    Raises: StorageError if the disk is full: pyspark would wait forever for a JVM that cannot write its files.
     """
     prefix = f"kstreamnb-{kind}-"
     if os.name == "posix":  # other systems have no locks to check

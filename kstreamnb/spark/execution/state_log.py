@@ -134,7 +134,7 @@ class StateLog:
         changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
         if cached.file is not None:
             cached.file.note(changes)
-        cached.changed = {name: _counts(cached.task.stores[name], rows) for name, rows in changes.rows.items()}
+        cached.changed = {name: _take_counts(cached.task.stores[name], rows) for name, rows in changes.rows.items()}
         if not self._head.last:  # all of it: initial values, such as due times, never change and count too
             changes = cached.task.delta_of(cached.task.state_keys())
         elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
@@ -239,8 +239,8 @@ def _take_rows(cached: CachedTask, work: Compaction, room: int) -> dict[str, dic
     return rows
 
 
-def _counts(store: Any, rows: dict[Any, Any]) -> tuple[int, int]:
-    """Return how many rows a batch wrote or deleted, and deleted, given its delta."""
+def _take_counts(store: Any, rows: dict[Any, Any]) -> tuple[int, int]:
+    """Return how many rows a batch wrote or deleted, and deleted, given its delta; count expired ones from 0 again."""
     expired, store.expired = store.expired or 0, store.expired and 0
     return len(rows) - (None in rows) + expired, countOf(rows.values(), None) + expired
 
