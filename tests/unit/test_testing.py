@@ -114,4 +114,5 @@ def test_a_failing_test_of_a_user_shows_the_hints_of_notebooks(tmp_path: Path) -
     shown = _report(tmp_path, _GUESSING)
     assert "E       Hint: a stream or table holds no records itself: .head() returns the first ones" in shown
     assert "E       Hint: pass 'broker:9092' by name: " in shown
-    assert shown.count("Hint: ") == 2
+    # Where CI is set, pytest's summary shows whole messages once more.
+    assert shown.count("E       Hint: ") == 2
