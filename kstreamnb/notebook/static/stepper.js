@@ -230,7 +230,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     if (wanted === null || wanted === facts.position) { slider.value = facts.position; wanted = null; }
     slider.setAttribute("aria-valuetext", `step ${facts.position} of ${facts.total}`);
     place.textContent = `step ${facts.position} of ${facts.total}`;
-    title.textContent = facts.summary ? `${facts.title} — ${facts.summary}` : facts.title;
+    title.replaceChildren(...cellText(facts.summary ? `${facts.title} — ${facts.summary}` : facts.title));
     for (const name of ["first", "runBack", "back"]) buttons[name].disabled = facts.position === 0;
     for (const name of ["step", "runOn", "last"]) buttons[name].disabled = facts.position === facts.total;
     const said = [...facts.explanations, ...(facts.failed ? [`The run ended here: ${facts.failed}`] : [])];
