@@ -144,3 +144,21 @@ def test_any_key_leaves_columns_in_sight_and_numbers_at_their_names(notebook: No
     assert sorted(places, key=places.__getitem__) == ["שלום", ": 4", "مرحبا", ": 5"]
     assert ends == sorted(ends)
     assert sides == ["right", "right"]
+
+
+def test_panels_that_scroll_are_reached_by_keys(notebook: Notebook) -> None:
+    """A store with more rows than its panel has room for; a panel that shows everything is no stop of Tab."""
+    many = """
+many_keys = ks.StreamsBuilder("many-keys")
+many_keys.stream("in").group_by_key().count(store="counts")
+records = [("in", 0, number, number, f"key-{number}", 1) for number in range(40)]
+ks.widgets.stepper(ks.replay(many_keys.build(), ks.Sample.from_records(records)))
+"""
+    stepper = notebook.run(SHOWN, source=many).locator(".ks-stepper")
+    panel = stepper.get_by_role("region", name="Stores")
+    expect(panel).to_have_attribute("tabindex", "0")
+    expect(stepper.get_by_role("region", name="Stream time")).to_have_count(0)
+    panel.evaluate("panel => { panel.scrollTop = 0; panel.focus(); }")
+    notebook.page.keyboard.press("PageDown")
+    expect(panel).not_to_have_js_property("scrollTop", 0)
+    assert notebook.barriers(".ks-stepper") == []

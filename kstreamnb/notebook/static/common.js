@@ -154,6 +154,15 @@ function asking({ root, send, model, ends }, everyMs, wanted) {
   return { sent };
 }
 
+// A part that scrolls can be reached by keys alone; one that does not is no stop of Tab.
+const reachable = (part, label) => {
+  const scrolls = part.scrollHeight > part.clientHeight || part.scrollWidth > part.clientWidth;
+  for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": label })) {
+    if (scrolls) part.setAttribute(name, value);
+    else part.removeAttribute(name);
+  }
+};
+
 // Arrow keys walk over elements of which one is in the page's tab order.
 function walkable(elements, { horizontal = true } = {}) {
   const go = (index) => {
