@@ -147,7 +147,7 @@ def test_any_key_leaves_columns_in_sight_and_numbers_at_their_names(notebook: No
 
 
 def test_panels_that_scroll_are_reached_by_keys(notebook: Notebook) -> None:
-    """A store with more rows than its panel has room for; a panel that shows everything is no stop of Tab."""
+    """A store with more rows than its panel has room for; Tab passes over a panel that shows everything."""
     many = """
 many_keys = ks.StreamsBuilder("many-keys")
 many_keys.stream("in").group_by_key().count(store="counts")

@@ -154,7 +154,7 @@ function asking({ root, send, model, ends }, everyMs, wanted) {
   return { sent };
 }
 
-// A part that scrolls can be reached by keys alone; one that does not is no stop of Tab.
+// A part that scrolls can be reached by keys alone; Tab passes over others.
 const reachable = (part, label) => {
   const scrolls = part.scrollHeight > part.clientHeight || part.scrollWidth > part.clientWidth;
   for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": label })) {
