@@ -72,6 +72,7 @@ html_theme_options = {
 _ALONE = "index install teaching concepts patterns differences performance releases architecture decisions changelog"
 html_sidebars = {page: [] for page in (*_ALONE.split(), "contributing")}
 
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?( ?(%|ms|s|MB))?")
 _FACT = re.compile(r"(Shape|Units|Late|Raises|Source): \S")
 
 
@@ -125,6 +126,18 @@ def mend_names(app: Sphinx, page: nodes.document) -> None:
             module.parent.remove(module)
 
 
+def align_numbers(app: object, page: nodes.document) -> None:
+    """Align the columns of numbers of a written table right, so that their sizes can be compared."""
+    for table in page.findall(nodes.tgroup):
+        head, body = (list(table.findall(part)) for part in (nodes.thead, nodes.tbody))
+        rows = [list(row.findall(nodes.entry)) for part in body for row in part.findall(nodes.row)]
+        titles = [list(row.findall(nodes.entry)) for part in head for row in part.findall(nodes.row)]
+        for column, cells in enumerate(zip(*rows, strict=False)):
+            if all(_NUMBER.fullmatch(cell.astext()) for cell in cells):
+                for cell in (*cells, *(row[column] for row in titles)):
+                    cell["classes"].append("text-right")
+
+
 def name_java(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Add Java's name of a class or a member after its first paragraph, unless its docstring has the name."""
     if line := java_line(name, "\n".join(lines)):
@@ -160,3 +173,4 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", name_java, priority=600)
     app.connect("object-description-transform", list_members_only)
     app.connect("doctree-read", mend_names)
+    app.connect("doctree-read", align_numbers)

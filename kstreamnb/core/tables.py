@@ -12,6 +12,8 @@ from kstreamnb.core.formatting import ShortText
 
 E = TypeVar("E")
 _FORMULA = re.compile(r"\$|\\(?=[(\[])")
+_RIGHT_TO_LEFT = re.compile(r'(?<=")([^"]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe][^"]*)(?=")')
+_LONG_WORD = re.compile(r"[^\s-]{41}")
 _CAPTION = 70
 """Characters of a caption that fit on half a screen: it stays on one line over a narrow table; a longer one wraps."""
 _SHORT, _LONG = "white-space:nowrap", "min-width:24em;overflow-wrap:anywhere"
@@ -38,13 +40,16 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
 def escaped(text: str) -> str:
     """Return text as HTML without markup; a front end typesets no part of it as a formula.
 
-    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one.
+    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one. Quoted text in
+    a script that is written from right to left is isolated: it would reverse the order of the numbers beside it.
 
     Example:
         >>> escaped("<$5 and $6>")
         '&lt;<span>$</span>5 and <span>$</span>6&gt;'
     """
-    return _FORMULA.sub(r"<span>\g<0></span>", escape(text))
+    parts = map(escape, _RIGHT_TO_LEFT.split(text))
+    isolated = "".join(f"<bdi>{part}</bdi>" if number % 2 else part for number, part in enumerate(parts))
+    return _FORMULA.sub(r"<span>\g<0></span>", isolated)
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
@@ -77,7 +82,9 @@ def _tooltip(cell: str) -> str:
 
 def _alignment(cells: Sequence[str]) -> str:
     filled = [cell for cell in cells if cell not in ("", "null")]
-    return "right" if filled and all(map(_NUMBER.fullmatch, filled)) else "left"
+    if filled and all(map(_NUMBER.fullmatch, filled)):
+        return "right"
+    return "left;overflow-wrap:anywhere;min-width:12em" if any(map(_LONG_WORD.search, filled)) else "left"
 
 
 class FrozenSequence(Sequence[E]):

@@ -49,14 +49,14 @@ def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:
     step = (bottom - top - _TOP) / _MOST_BARS
     for tick in ticks:
         canvas.add("line", kind="ks-grid", x1=x(tick), y1=top + _TOP, x2=x(tick), y2=bottom)
-        canvas.text(x(tick), bottom + 12, _short(tick), text_anchor="middle")
+        canvas.text(x(tick), bottom + 12, _short(tick, ticks[-1]), text_anchor="middle")
     for number, (name, value) in enumerate(shown):
         y = round(top + _TOP + number * step, 1)
         width = round(x(value) - x(0), 1)
         about = f"{name}: {value:,g} {chart.unit}"
         canvas.add("rect", about, kind="ks-bars", x=x(0), y=y + 1.5, width=width, height=round(step - 3, 1))
         canvas.text(x(0) - 5, y + step - 3.5, fitted(name, _LONGEST), text_anchor="end")
-        canvas.text(x(value) + 4, y + step - 3.5, f"{value:,g}" if value < 1e6 else _short(value))
+        canvas.text(x(value) + 4, y + step - 3.5, f"{value:,g}" if value < 1e6 else _short(value, value))
     if len(shown) < len(chart.rows):
         canvas.text(x(0) - 5, bottom - 3.5, f"and {len(chart.rows) - len(shown):,} more", text_anchor="end")
 
@@ -74,7 +74,7 @@ def _lines(canvas: Canvas, chart: Lines, left: float, top: float) -> None:
     y = Scale(0, ticks[-1], bottom, top + _TOP)
     for tick in ticks:
         canvas.add("line", kind="ks-grid", x1=start, y1=y(tick), x2=left + _WIDTH - _SIDE - 10, y2=y(tick))
-        canvas.text(start - 5, y(tick) + 3.5, _short(tick), text_anchor="end")
+        canvas.text(start - 5, y(tick) + 3.5, _short(tick, ticks[-1]), text_anchor="end")
     for tick in hours:
         canvas.text(x(tick), bottom + 15, time_label(tick, hours), text_anchor="middle")
     zone = "time (UTC)" if "T" in format_time(times[-1]) else "time (ms)"
@@ -86,10 +86,10 @@ def _lines(canvas: Canvas, chart: Lines, left: float, top: float) -> None:
         canvas.add("circle", about, kind="ks-point", cx=x(time), cy=y(value), r=2.4)
 
 
-def _short(value: float) -> str:
-    """Return the label of a tick: ten thousand and more in thousands ("10k"), and so on."""
+def _short(value: float, highest: float) -> str:
+    """Return the label of a tick: in thousands if the highest one is ten thousand or more ("5k", "10k"), and so on."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= 10 * size:
+        if value and highest >= 10 * size:
             return f"{value / size:,.3g}{letter}"
     return f"{value:,g}"
 

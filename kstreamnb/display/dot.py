@@ -102,10 +102,14 @@ def _label(lines: list[str]) -> str:
     return cast(str, graphviz.nohtml("\\n".join(str(graphviz.escape(line)) for line in lines)))
 
 
+def _pieces(word: str, width: int) -> list[str]:
+    return [word] if len(word.rstrip()) <= width else re.findall(r"[^._/-]*[._/-]\s?|[^._/-]+", word)
+
+
 def _wrapped(text: str, width: int = _LINE) -> list[str]:
-    """Break text into lines of about ``width`` characters after spaces, dots, dashes and underscores."""
+    """Break text into lines of about ``width`` characters after spaces, and in longer words after dots and dashes."""
     lines = [""]
-    for piece in re.findall(r"[^\s._/-]*(?:[\s._/-]|$)", clean(text)):
+    for piece in (piece for word in re.findall(r"\S+\s?|\s", clean(text)) for piece in _pieces(word, width)):
         while len(piece) > width:
             lines += [piece[:width], ""]
             piece = piece[width:]

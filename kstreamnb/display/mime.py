@@ -9,12 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import singledispatch
-from html import escape
 
 from kstreamnb.core.displayed import Displayed, MimeTypes
 from kstreamnb.display.dot import to_dot
 from kstreamnb.display.mermaid import to_mermaid
 from kstreamnb.display.picture import GraphPicture, picture_forms, to_html
+from kstreamnb.display.style import preformatted
 from kstreamnb.display.svg import to_svg
 from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
@@ -45,7 +45,7 @@ def data_of(model: object) -> dict[str, str] | None:
     """Return text and HTML of what a model holds besides its picture; None for a plain picture."""
     if isinstance(model, Displayed) and picture_of.dispatch(type(model)) is picture_of.dispatch(object):
         text = str(model)
-        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+        return {"text/plain": text, "text/html": preformatted(text)}
     return None
 
 

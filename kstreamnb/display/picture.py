@@ -6,12 +6,12 @@ Pictures show operators, from left to right; their text shows every node with it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from html import escape
 
 from kstreamnb.core.formatting import clean
 from kstreamnb.core.tables import escaped
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.logical import logical_view
+from kstreamnb.display.style import preformatted
 from kstreamnb.display.svg import to_svg
 from kstreamnb.display.text import to_text
 from kstreamnb.errors import EngineError
@@ -64,9 +64,9 @@ def to_html(picture: GraphPicture) -> str:
     summary = escaped(f"{clean(view.title)} as text: {view.summary()}")
     return (
         f'<div class="ks-view"><div style="overflow-x:auto">{drawn}</div>{cuts}'
-        f"<details><summary>{summary}</summary><pre>{escape(text)}</pre></details></div>"
+        f"<details><summary>{summary}</summary>{preformatted(text)}</details></div>"
     )
 
 
 def _without_renderer(error: EngineError, text: str) -> str:
-    return f'<div class="ks-view"><p>{escaped(str(error))}</p><pre>{escape(text)}</pre></div>'
+    return f'<div class="ks-view"><p>{escaped(str(error))}</p>{preformatted(text)}</div>'

@@ -16,8 +16,14 @@ from kstreamnb.data_files import text_of
 
 PLAIN = 'fill="#1f2328" font-family="Helvetica,Arial,sans-serif" font-size="10"'
 """Attributes of a whole picture, from which texts inherit if a viewer removes the style sheet."""
+_PRE = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;font-family:var(--jp-code-font-family,monospace)"
 _RULE, _CLASS = re.compile(r"([^{}]+){([^{}]+)}"), re.compile(r"\.(ks-[\w-]+)(?:>\w+|>:is\(.*?\))?(?:,|$)")
 _PROPERTY, _CLASSES = re.compile(r"([\w-]+):([^;]+)"), re.compile(r'class="([^"]+)"')
+
+
+def preformatted(text: str) -> str:
+    """Return text as HTML that keeps its columns: JupyterLab breaks words, and exported pages have another font."""
+    return f'<pre style="{_PRE}">{html.escape(text)}</pre>'
 
 
 @cache

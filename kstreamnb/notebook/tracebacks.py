@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.formatting import format_value
 from kstreamnb.display.graph import Overlay
 from kstreamnb.display.picture import GraphPicture
+from kstreamnb.display.style import preformatted
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
 from kstreamnb.hints import did_you_mean, message_of, nearest
@@ -182,4 +183,4 @@ def error_page(error: BaseException) -> str:
     """Return an error as HTML, Kafka's text folded."""
     title, _, rest = java_of(error).partition(": ")
     folded = f"<details><summary>{escape(title)}</summary>{escape(rest)}</details>" if title else ""
-    return f'<pre style="white-space:pre-wrap">{escape(error_text(error))}</pre>{folded}'
+    return f"{preformatted(error_text(error))}{folded}"

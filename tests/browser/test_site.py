@@ -68,6 +68,15 @@ def test_pages_have_no_barriers_and_fit_the_screen(browser: Browser, site: Stati
     assert problems == []
 
 
+def test_columns_of_numbers_are_aligned_right(browser: Browser, site: StaticSite) -> None:
+    """Their sizes can be compared at a glance; words stay on the left."""
+    with reader(browser, site) as page:
+        page.goto(f"{site.url}/performance.html")
+        for name, side in (("1,640,000", "right"), ("piped", "right"), ("filter and map", "left")):
+            cell = page.locator("article :is(td, th)").get_by_text(name, exact=True).first
+            assert cell.evaluate("cell => getComputedStyle(cell).textAlign").replace("start", "left") == side
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_search_finds_pages_without_another_host(browser: Browser, site: StaticSite, width: int) -> None:
     """From the keyboard, as the field says, to a page with the words."""

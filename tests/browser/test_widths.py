@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,7 @@ DISPLAYS = {
     "statistics": "builder.sample.statistics()",
     "profile": "replay.profile()",
 }
+RIGHT = "output => output.getBoundingClientRect().right"
 OUT_OF_REACH = """output => {
     const scrolls = node => ["auto", "scroll"].includes(getComputedStyle(node).overflowX);
     const reachable = node => {
@@ -75,10 +77,19 @@ def test_a_long_name_above_a_table_wraps(notebook: Notebook, display: str) -> No
     shown = notebook.run(SHOWN, source=LONG + display)
     captions = shown.locator("caption:visible")
     expect(captions.first).to_contain_text("registrations-of-the-european-subsidiary")
-    edge = shown.evaluate("output => output.getBoundingClientRect().right")
+    edge = shown.evaluate(RIGHT)
     ends = captions.evaluate_all("all => all.map(each => each.getBoundingClientRect().right)")
     notebook.narrow(1280)
     assert max(ends) <= edge
+
+
+def test_buttons_of_a_group_are_joined(notebook: Notebook) -> None:
+    """Only the outer corners of a group are round: "Zoom out", "Fit" and "Zoom in"."""
+    shown = notebook.run(SHOWN, source="ks.widgets.explorer(topology)")
+    zoom = shown.locator(".ks-group", has_text="Fit").get_by_role("button")
+    expect(zoom).to_have_count(3)
+    corners = zoom.evaluate_all("all => all.map(each => getComputedStyle(each).borderRadius)")
+    assert corners == ["4px 0px 0px 4px", "0px", "0px 4px 4px 0px"]
 
 
 def test_times_in_the_editor_can_be_read_on_a_narrow_page(notebook: Notebook) -> None:
@@ -90,3 +101,64 @@ def test_times_in_the_editor_can_be_read_on_a_narrow_page(notebook: Notebook) ->
     cut = times.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth).length")
     notebook.narrow(1280)
     assert cut == 0
+
+
+ODD = r"""
+word = "x" * 41
+rows = [
+    ("in", 0, 0, 5, "שלום", {"שלום": 4, "مرحبا": 5}),
+    ("in", 0, 1, 1200, "a" + word, word),
+    ("in", 0, 2, 70, "plain", 9),
+]
+odd = ks.StreamsBuilder("odd")
+odd.stream("in").group_by_key().reduce(lambda old, new: new, store="last")
+odd_run = ks.replay(odd.build(), ks.Sample.from_records(rows))
+"""
+PLACES = """output => {
+    const places = {};
+    const texts = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode())
+        for (const word of ["שלום", ": 4", "مرحبا", ": 5"]) {
+            const range = document.createRange(), at = text.data.indexOf(word);
+            if (at < 0 || !text.data.startsWith(word) && !text.data.includes('"' + word)) continue;
+            range.setStart(text, at); range.setEnd(text, at + word.length);
+            places[word] = range.getBoundingClientRect().left;
+        }
+    return places;
+}"""
+
+
+@pytest.mark.parametrize("display", ['odd_run.now.store("last")', 'ks.widgets.browse(odd_run.now.store("last"))'])
+def test_any_key_leaves_columns_in_sight_and_numbers_at_their_names(notebook: Notebook, display: str) -> None:
+    """Long words break, numbers are aligned right, and text from right to left moves no number to another name."""
+    notebook.narrow(640)
+    shown = notebook.run(SHOWN, source=ODD + display)
+    value = shown.locator("td:visible", has_text="مرحبا")
+    expect(value).to_be_visible()
+    places = value.evaluate(PLACES)
+    title = shown.locator("th:visible", has_text="time")
+    time = shown.locator("td:visible", has_text=re.compile("^1200$"))
+    ends = [time.evaluate("cell => cell.getBoundingClientRect().right"), shown.evaluate(RIGHT)]
+    sides = [each.evaluate("cell => getComputedStyle(cell).textAlign") for each in (title, time)]
+    notebook.narrow(1280)
+    assert sorted(places, key=places.__getitem__) == ["שלום", ": 4", "مرحبا", ": 5"]
+    assert ends == sorted(ends)
+    assert sides == ["right", "right"]
+
+
+def test_panels_that_scroll_are_reached_by_keys(notebook: Notebook) -> None:
+    """A store with more rows than its panel has room for; Tab passes over a panel that shows everything."""
+    many = """
+many_keys = ks.StreamsBuilder("many-keys")
+many_keys.stream("in").group_by_key().count(store="counts")
+records = [("in", 0, number, number, f"key-{number}", 1) for number in range(40)]
+ks.widgets.stepper(ks.replay(many_keys.build(), ks.Sample.from_records(records)))
+"""
+    stepper = notebook.run(SHOWN, source=many).locator(".ks-stepper")
+    panel = stepper.get_by_role("region", name="Stores")
+    expect(panel).to_have_attribute("tabindex", "0")
+    expect(stepper.get_by_role("region", name="Stream time")).to_have_count(0)
+    panel.evaluate("panel => { panel.scrollTop = 0; panel.focus(); }")
+    notebook.page.keyboard.press("PageDown")
+    expect(panel).not_to_have_js_property("scrollTop", 0)
+    assert notebook.barriers(".ks-stepper") == []

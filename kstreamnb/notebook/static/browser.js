@@ -20,11 +20,11 @@ function browser({ root, send, follow }) {
       make("span", { class: "ks-gap" }), button("Refresh", () => send("refresh"))),
     make("div", { class: "ks-two" }, rows, detail));
 
-  const heading = (name) => {
+  const heading = (name, kind) => {
     const sorted = facts.by === name;
     const act = button(name, () => send("sort", { by: name }), { class: "ks-sort" });
     if (sorted) act.append(facts.down ? " ▾" : " ▴");
-    return make("th", { scope: "col", "aria-sort": sorted ? (facts.down ? "descending" : "ascending") : "none" }, act);
+    return make("th", { scope: "col", class: kind, "aria-sort": sorted ? (facts.down ? "descending" : "ascending") : "none" }, act);
   };
 
   follow("facts", (given) => {
@@ -34,9 +34,10 @@ function browser({ root, send, follow }) {
     number.textContent = facts.number;
     back.disabled = facts.page === 0;
     next.disabled = facts.page + 1 >= facts.pages;
+    const kinds = classes(facts.header, facts.rows);
     const body = facts.rows.map((cells, index) => {
       const row = make("tr", { tabindex: "0", "data-at": index, "aria-selected": String(index === facts.chosen),
-        class: index === facts.chosen ? "ks-other" : null }, cells.map((cell) => make("td", {}, cellText(cell))));
+        class: index === facts.chosen ? "ks-other" : null }, cells.map((cell, column) => make("td", { class: kinds[column] }, cellText(cell))));
       row.addEventListener("click", () => send("choose", { index }));
       row.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -47,10 +48,10 @@ function browser({ root, send, follow }) {
       return row;
     });
     rows.replaceChildren(make("table", { class: "ks-table ks-wide", role: "grid", "aria-label": facts.title },
-      make("thead", {}, make("tr", {}, facts.header.map(heading))), make("tbody", {}, body)));
+      make("thead", {}, make("tr", {}, facts.header.map((name, column) => heading(name, kinds[column])))), make("tbody", {}, body)));
     walkable(body, { horizontal: false });
     if (focused !== null) body[Math.min(Number(focused), body.length - 1)]?.focus();
-    const parts = Object.entries(facts.detail).flatMap(([name, text]) => [make("h3", {}, name), make("pre", {}, text)]);
+    const parts = Object.entries(facts.detail).flatMap(([name, text]) => [make("h3", {}, name), make("pre", {}, cellText(text))]);
     detail.replaceChildren(...(parts.length ? parts
       : [make("p", { class: "ks-soft" }, "Click a row, or walk with the arrow keys and press Enter, to see it in full.")]));
   });

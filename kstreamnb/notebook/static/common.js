@@ -50,15 +50,26 @@ function viewSwitch({ send, follow, model }) {
 
 const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
 
-// Text for a cell: an instant stays on one line.
-const INSTANT = /(\d{4}-\d\d-\d\dT[\d:.]+Z)/;
-const cellText = (cell) => typeof cell !== "string" || !INSTANT.test(cell) ? cell
-  : cell.split(INSTANT).map((part, index) => index % 2 ? make("span", { class: "ks-instant" }, part) : part);
+// Text for a cell: an instant stays on one line, and quoted text from right to left does not reverse what is beside it.
+const INSTANT = /(\d{4}-\d\d-\d\dT[\d:.]+Z)/, RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]/;
+const isolated = (text) => !RIGHT_TO_LEFT.test(text) ? text : text.split('"').flatMap((part, index) =>
+  [index ? '"' : "", RIGHT_TO_LEFT.test(part) ? make("bdi", {}, part) : part]);
+const cellText = (cell) => String(cell).split(INSTANT).flatMap((part, index) =>
+  index % 2 ? make("span", { class: "ks-instant" }, part) : isolated(part));
+
+// The class of each column, as in the tables that Python makes: numbers are aligned right, and long words may break.
+const NUMBER = /^[-+]?\d[\d,]*(\.\d+)?%?$/, LONG_WORD = /[^\s-]{41}/;
+const classes = (header, rows) => header.map((_, column) => {
+  const filled = rows.map((row) => String(row[column])).filter((cell) => cell && cell !== "null");
+  if (filled.length && filled.every((cell) => NUMBER.test(cell))) return "ks-number";
+  return filled.some((cell) => LONG_WORD.test(cell)) ? "ks-long-words" : null;
+});
 
 function table(caption, header, rows, { mark = null } = {}) {
-  const head = make("tr", {}, header.map((cell) => make("th", { scope: "col" }, cell)));
+  const kinds = classes(header, rows);
+  const head = make("tr", {}, header.map((cell, column) => make("th", { scope: "col", class: kinds[column] }, cell)));
   const body = rows.map((row, index) =>
-    make("tr", { class: mark ? mark(index) : null }, row.map((cell) => make("td", {}, cellText(cell)))));
+    make("tr", { class: mark ? mark(index) : null }, row.map((cell, column) => make("td", { class: kinds[column] }, cellText(cell)))));
   return make("table", { class: "ks-table" },
     caption ? make("caption", { class: caption.length > 50 ? "ks-long" : null }, caption) : null, make("thead", {}, head), make("tbody", {}, body));
 }
@@ -142,6 +153,15 @@ function asking({ root, send, model, ends }, everyMs, wanted) {
   ends.push(() => { clearInterval(timer); model.off("msg:custom", answered); });
   return { sent };
 }
+
+// A part that scrolls can be reached by keys alone; Tab passes over others.
+const reachable = (part, label) => {
+  const scrolls = part.scrollHeight > part.clientHeight || part.scrollWidth > part.clientWidth;
+  for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": label })) {
+    if (scrolls) part.setAttribute(name, value);
+    else part.removeAttribute(name);
+  }
+};
 
 // Arrow keys walk over elements of which one is in the page's tab order.
 function walkable(elements, { horizontal = true } = {}) {

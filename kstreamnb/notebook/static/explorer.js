@@ -93,6 +93,7 @@ function explorer({ root, send, follow, model, ends }) {
     running.hidden = !facts.live;
     tasks.replaceChildren(facts.tasks.length
       ? table("Tasks", facts.task_header, facts.tasks, { mark: (row) => `ks-share-${facts.heat[row]}` }) : "");
+    reachable(tasks, "tasks");
     picture = facts.svg ? drawing(facts.svg) : null;
     if (picture) size = ["width", "height"].map((name) => Number(picture.getAttribute(name)));
     else scroller.replaceChildren(make("ol", {}, facts.order.map((id) => make("li", { "data-id": id }, facts.things[id].says))));

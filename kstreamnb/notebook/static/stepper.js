@@ -48,7 +48,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
 
   function section(name, open) {
     const head = make("summary", {}, name), body = make("div", { class: "ks-body" });
-    return { name, head, body, whole: make("details", { open }, head, body) };
+    return { name, head, body, whole: make("details", { open, ontoggle: () => reachable(body, name) }, head, body) };
   }
   const fill = (part, number, ...children) => {
     part.head.textContent = number ? `${part.name}: ${number}` : part.name;
@@ -117,6 +117,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     if (box.left < frame.left || box.right > frame.right) canvas.scrollLeft += box.left - frame.left - frame.width / 3;
   };
   const reveal = () => {
+    for (const part of Object.values(folds)) reachable(part.body, part.name);
     nearby(active, canvas);
     nearby(folds.stores.body.querySelector("tr:is(.ks-new, .ks-gone, .ks-other) td"), folds.stores.body);
   };
@@ -230,7 +231,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     if (wanted === null || wanted === facts.position) { slider.value = facts.position; wanted = null; }
     slider.setAttribute("aria-valuetext", `step ${facts.position} of ${facts.total}`);
     place.textContent = `step ${facts.position} of ${facts.total}`;
-    title.textContent = facts.summary ? `${facts.title} — ${facts.summary}` : facts.title;
+    title.replaceChildren(...cellText(facts.summary ? `${facts.title} — ${facts.summary}` : facts.title));
     for (const name of ["first", "runBack", "back"]) buttons[name].disabled = facts.position === 0;
     for (const name of ["step", "runOn", "last"]) buttons[name].disabled = facts.position === facts.total;
     const said = [...facts.explanations, ...(facts.failed ? [`The run ended here: ${facts.failed}`] : [])];

@@ -22,6 +22,12 @@ def test_lines_have_axes_units_and_tooltips() -> None:
     assert "<script" not in drawn
 
 
+def test_the_ticks_of_an_axis_have_one_unit() -> None:
+    """An axis to fifteen thousand had the ticks 0, 5,000, 10k and 15k."""
+    drawn = to_charts_svg(Charts("query", (Lines("batch time", "ms", ((START, 15_000.0),)),)))
+    assert re.findall(r">([\d.,]+k?)</text>", drawn) == ["0", "5k", "10k", "15k"]
+
+
 def test_without_points_a_chart_says_so() -> None:
     """A query that has just started has no batches."""
     assert "nothing yet" in to_charts_svg(Charts("query", (Lines("lag", "records", ()),)))

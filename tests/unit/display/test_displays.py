@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.core.tables import html_table
 from kstreamnb.display.mime import data_of, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.runs import overlay_of_run
@@ -140,6 +141,29 @@ def test_what_users_wrote_is_not_typeset_as_a_formula() -> None:
     html = sample._repr_html_()
     assert "<span>$</span>5 and <span>$</span>6" in html
     assert r"<span>\</span>(x" in html
+
+
+def test_text_from_right_to_left_does_not_reverse_the_numbers_beside_it() -> None:
+    """Each quoted text is isolated; a browser would show the 4 and the 5 at the wrong keys."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "שלום", {"שלום": 4, "مرحبا": 5, "plain": "é"})])
+    for html in (sample._repr_html_(), mimebundle(sample_output(sample))["text/html"]):
+        assert "&quot;<bdi>שלום</bdi>&quot;: 4, &quot;<bdi>مرحبا</bdi>&quot;: 5, &quot;plain&quot;" in html
+
+
+def test_a_long_word_wraps_in_its_cell() -> None:
+    """It pushed the columns beside it out of sight; columns with spaces or dashes wrap there."""
+    rows = [["customer-" + "x" * 41, "some words that are longer than any word may be", "7"]]
+    long, plain, number = re.findall(r'<td style="([^"]*)"', html_table(["key", "value", "time"], rows))
+    assert (long, plain, number) == (
+        "text-align:left;overflow-wrap:anywhere;min-width:12em", "text-align:left", "text-align:right",
+    )  # fmt: skip
+
+
+def test_text_in_columns_has_a_font_with_columns() -> None:
+    """Pages of nbconvert do not set JupyterLab's font for code, so a plan was in the font of prose."""
+    html = mimebundle(ks.plan(run().topology))["text/html"]
+    assert html.startswith('<pre style="')
+    assert "font-family:var(--jp-code-font-family,monospace)" in html
 
 
 def test_a_long_value_is_cut_in_tables_with_a_tooltip() -> None:

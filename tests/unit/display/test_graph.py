@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.core.formatting import clean
-from kstreamnb.display.graph import GraphView, Overlay, graph_view
+from kstreamnb.display.dot import large_lines
+from kstreamnb.display.graph import GraphView, Item, Overlay, graph_view
 from kstreamnb.display.names import identifier
 from kstreamnb.display.parser import parse_description
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
@@ -140,3 +141,15 @@ def test_identifiers_are_plain_and_differ() -> None:
 def test_an_empty_topology_has_a_picture_too() -> None:
     """An empty graph raises no error."""
     assert graph_view(TopologyDescription(())).summary() == "0 nodes"
+
+
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        ("transactions_of · group_by_key", ["transactions_of · ", "group_by_key"]),
+        ("prices-of-every-customer-and-product", ["prices-of-every-customer-", "and-product"]),
+    ],
+)
+def test_a_name_breaks_only_if_it_is_longer_than_a_line(label: str, lines: list[str]) -> None:
+    """A name that fits on a line was broken at a dash or an underscore, as in "group_by_" and "key"."""
+    assert large_lines(Item("operator", "operator", "operator", label)) == lines
