@@ -102,8 +102,8 @@ def alert_rules(
         letters, tag = ("stream-topic-metrics", "records-produced-total"), ("topic-name", dead_letter_topic)
         fires["dead letters"] = lambda seen: seen.growth(*letters, tag) > 0
     given = {"stalled": format_duration(stalled_ms), "few": _FEW_RECORDS, "slower": _SLOWER, "topic": dead_letter_topic}
-    given |= {"interval": f"{interval_ms / 1000:g}", "latency_ms": latency_ms, "state_bytes": state_bytes}
-    given["window"] = format_duration(max(_TREND_MS, 5 * interval_ms))
+    given |= {"interval": f"{interval_ms / 1000:g}", "window": format_duration(max(_TREND_MS, 5 * interval_ms))}
+    given |= {"latency_ms": latency_ms, "state_bytes": state_bytes}
     texts = tomllib.loads(text_of(__package__, "alerts.toml"))
     return tuple(
         Alert(name, texts[name]["expression"].format(**given), texts[name]["summary"], test)
