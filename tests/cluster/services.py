@@ -318,21 +318,12 @@ class Standalone:
     Args:
         folder: holds logs and the workers' files.
         workers: the number of workers, with one core and 1 GB each.
-        recovery: a master that is started again keeps the state of the first.
     """
 
-    def __init__(self, folder: Path, workers: int = 2, *, recovery: bool = False) -> None:
+    def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder, self.port = folder, free_port()
         self.url = f"spark://127.0.0.1:{self.port}"
         self._count = self._masters = 0
-        self._recovery = (
-            (
-                "-Dspark.deploy.recoveryMode=FILESYSTEM",
-                f"-Dspark.deploy.recoveryDirectory={folder}/recovery",
-            )
-            if recovery
-            else ()
-        )
         self.start_master()
         self.workers = [self.add_worker() for _ in range(workers)]
 
@@ -340,7 +331,7 @@ class Standalone:
         """Start the master, and wait until it answers; also after it was killed."""
         self._masters += 1
         name, kind = f"master-{self._masters}", "org.apache.spark.deploy.master.Master"
-        self.master = self._process(name, kind, "--port", str(self.port), java_options=self._recovery)
+        self.master = self._process(name, kind, "--port", str(self.port))
         _await(lambda: _answers(self.port), self.master, self.folder / name)
 
     def kill_master(self) -> None:
@@ -391,9 +382,7 @@ class Standalone:
         for process in [*self.workers, self.master]:
             _ended(process)
 
-    def _process(
-        self, name: str, kind: str, *options: str, before: tuple[str, ...] = (), java_options: tuple[str, ...] = ()
-    ) -> subprocess.Popen[bytes]:
+    def _process(self, name: str, kind: str, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         folder = self.folder / name
         folder.mkdir(parents=True)
         command = [
@@ -402,7 +391,6 @@ class Standalone:
             "-Xmx256m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
-            *java_options,
             "-cp",
             f"{spark_jars()}/*",
         ]
