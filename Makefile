@@ -90,6 +90,7 @@ test-cluster: $(READY) ## Deployments on a standalone cluster, YARN, HDFS and an
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.kafka.replicated_crashes --runs $(or $(RUNS),1)
+	$(BIN)/python -m tests.cluster.crashes --runs $(or $(RUNS),1)
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)" -n 2 --dist worksteal

@@ -17,8 +17,8 @@ _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _BLANKS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_config(path: Path | str) -> Config:
-    r"""Read an application's settings from a YAML file, or from one in Java's format whose name ends in .properties.
+def read_config(path: Path | str, *more: Path | str) -> Config:
+    r"""Read an application's settings from YAML files, or from those in Java's format whose names end in .properties.
 
     Settings are at the top level, or below ``spring.kafka.streams`` and its ``properties``. Names may be Kafka's
     (``commit.interval.ms``), those of `Config` (``commit_interval``) or hyphenated (``commit-interval``); durations
@@ -26,6 +26,7 @@ def read_config(path: Path | str) -> Config:
 
     Args:
         path: the file.
+        more: further files, whose settings win, such as one with credentials that only this application may read.
 
     Raises: ConfigError for an unknown name (it suggests the closest known one), and for a file without settings.
 
@@ -38,7 +39,7 @@ def read_config(path: Path | str) -> Config:
         >>> config.application_id, config.commit_interval_ms
         ('shop', 100)
     """
-    return Config.of(read_settings(path))
+    return Config.of({name: value for each in (path, *more) for name, value in read_settings(each).items()})
 
 
 @extra("yaml")

@@ -323,10 +323,21 @@ class Standalone:
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder, self.port = folder, free_port()
         self.url = f"spark://127.0.0.1:{self.port}"
-        self._count = 0
-        self.master = self._process("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
-        _await(lambda: _answers(self.port), self.master, folder / "master")
+        self._count = self._masters = 0
+        self.start_master()
         self.workers = [self.add_worker() for _ in range(workers)]
+
+    def start_master(self) -> None:
+        """Start the master, and wait until it answers; also after it was killed."""
+        self._masters += 1
+        name, kind = f"master-{self._masters}", "org.apache.spark.deploy.master.Master"
+        self.master = self._process(name, kind, "--port", str(self.port))
+        _await(lambda: _answers(self.port), self.master, self.folder / name)
+
+    def kill_master(self) -> None:
+        """Kill the master."""
+        self.master.kill()
+        self.master.wait()
 
     def add_worker(self, *before: str) -> subprocess.Popen[bytes]:
         """Start a worker; ``before`` holds the words of a command that wraps it."""
@@ -341,11 +352,19 @@ class Standalone:
 
     def kill_worker(self) -> None:
         """Kill the first worker with its executors, as if its machine failed, and start another one."""
+        self.end_worker()
+        self.replace_ended_workers()
+
+    def end_worker(self) -> None:
+        """Kill the first worker with its executors."""
         worker = self.workers[0]
         for pid in [*executors(worker.pid), worker.pid]:
             os.kill(pid, signal.SIGKILL)
         worker.wait()
-        self.workers[0] = self.add_worker()
+
+    def replace_ended_workers(self) -> None:
+        """Start another worker for each one that has ended."""
+        self.workers = [self.add_worker() if each.poll() is not None else each for each in self.workers]
 
     def kill_executor(self) -> None:
         """Kill one executor; its worker starts another one."""

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from tests.kafka.broker_cluster import BrokerCluster, java_of
 from tests.kafka.crash_topology import BATCH, INPUTS, OUTPUTS, PARTITIONS, STORES, application, input_records, rows_of
 from tests.kafka.deployed import BROKER, points_of, slug
 
-__all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "Ordeal", "main", "run_victim", "wrong_end"]
+__all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "Ordeal", "RecoveringOrdeal", "main", "run_victim", "wrong_end"]
 
 PATIENCE_S = 1800
 TWO, ASLEEP = "two drivers", "asleep"
@@ -141,6 +142,7 @@ class Ordeal:
     """The five applications of one victim, their broker and input, and their history."""
 
     batches_of_a_kill = 2
+    workers_of_spark_die = False  # without a blow to each of them
 
     def __init__(
         self,
@@ -350,9 +352,10 @@ class Ordeal:
         self.finished = True
         for point, name in self.applications.items():
             dead = [str(each) for each in task_positions(self.folder / name / "workers") if not each.alive]
-            if dead and self.victim != "worker":
+            if dead and self.victim != "worker" and not self.workers_of_spark_die:
                 self.cells[point].wrong.append(f"workers died without a blow, at {dead}")
         self._look(whole=True)
+        self._measure(life)
         told = {(line["point"], line["store"]): line["rows"] for line in life.said() if "rows" in line}
         for point, cell in self.cells.items():
             for store in STORES:
@@ -363,6 +366,15 @@ class Ordeal:
             )
             if unlike != []:
                 cell.wrong.append(f"stores differ from their logs or changelogs after life {self.lives}: {unlike}")
+
+    def _measure(self, life: Life) -> None:
+        """Keep the longest time without output after a blow."""
+        blows = [line["at"] for line in life.said() if "blow" in line]
+        for point, cell in self.cells.items():
+            times = [line["at"] for line in life.said() if line.get("published") == point]
+            for begin, end in pairwise([*blows, float("inf")]):
+                moments = [begin, *(at for at in times if begin < at < end)]
+                cell.still = max(cell.still, *(b - a for a, b in pairwise(moments)), 0.0)
 
     def _survived(self, life: Life) -> None:
         """Kill once more in every cell."""
@@ -415,6 +427,41 @@ class Ordeal:
             if life.process.poll() is None:
                 life.process.kill()
                 life.end()
+
+
+class RecoveringOrdeal(Ordeal):
+    """Processes outside of the deployment are chosen before each blow, and brought back after it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._recoveries = 0
+        super().__init__(*arguments, **options)
+
+    def _aim(self, life: Life) -> None:
+        """Name the processes of the next blow."""
+        raise NotImplementedError
+
+    def _recover(self) -> None:
+        """Bring back what the blow has ended."""
+        raise NotImplementedError
+
+    def _keeper(self) -> tuple[str, Callable[[Life], None]]:
+        (self.folder / BROKER).unlink(missing_ok=True)
+        return "broker", self._keep
+
+    def _keep(self, life: Life) -> None:
+        self._aim(life)
+        while life.process.poll() is None or life.blows() > self._recoveries:
+            if life.blows() > self._recoveries:
+                self._recover()
+                self._recoveries += 1
+                self._aim(life)
+            time.sleep(0.02)
+
+    def _survived(self, life: Life) -> None:
+        if self.victim not in _CODE_AFTER_A_BLOW:
+            while self._recoveries <= self.lives and life.process.poll() is None:
+                time.sleep(0.05)
+        super()._survived(life)
 
 
 def wrong_end(victim: str, code: int, *, hit: bool) -> str:

@@ -2,9 +2,9 @@
 
 The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be killed, and, unless it is to run to
 its end, ``victim`` ("driver", "jvm", "worker", "broker", "freeze" for a driver that is stopped until it is resumed,
-"sleep" for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a kill). Every
-application continues to its own point and is held there; when all five have arrived, the kill happens. Events are
-printed as lines of JSON.
+"sleep" for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a kill). It may
+have the ``master`` and ``settings`` of a session on a cluster. Every application continues to its own point and is held
+there; when all five have arrived, the kill happens. Events are printed as lines of JSON.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Doom:
     """Holds each application at its point and kills when all have arrived, as often as the plan says."""
 
     def __init__(self, plan: dict[str, Any], folder: Path) -> None:
-        self.victim, self.folder = plan.get("victim"), folder
+        self.plan, self.victim, self.folder = plan, plan.get("victim"), folder
         self.applications: dict[str, str] = plan["applications"]
         self.times, self.skip = int(plan.get("times", 0)), int(plan.get("skip", 0))
         self.timeout_ms = int(plan.get("timeout_ms", 60_000))
@@ -223,7 +223,8 @@ def main(servers: str, folder: str, plan: str) -> int:
     ks.monitoring.log_to(Path(folder) / "queries.jsonl")
     doom = Doom(json.loads(plan), Path(folder))
     executors = IN_SLOT in doom.applications
-    spark = ks.spark.spark_session(cores=4 if executors else 1, settings=SETTINGS)
+    settings = {**SETTINGS, **doom.plan.get("settings", {})}
+    spark = ks.spark.spark_session(master=doom.plan.get("master"), cores=4 if executors else 1, settings=settings)
     _prepare(doom)
     queries = {}
     for point, name in doom.applications.items():

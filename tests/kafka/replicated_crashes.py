@@ -13,13 +13,12 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kafka.broker_cluster import BrokerCluster
-from tests.kafka.crashes import Cell, Life, Ordeal, show
-from tests.kafka.deployed import BROKER, INSIDE, WHILE, slug
+from tests.kafka.crashes import Cell, Life, RecoveringOrdeal, show
+from tests.kafka.deployed import INSIDE, WHILE, slug
 
 __all__ = ["CASES", "ReplicatedOrdeal", "main", "run_case"]
 
@@ -35,7 +34,7 @@ DOWN_S = 20.0
 _TRANSACTIONS, _OFFSETS = "__transaction_state", "__consumer_offsets"
 
 
-class ReplicatedOrdeal(Ordeal):
+class ReplicatedOrdeal(RecoveringOrdeal):
     """Two applications on three brokers, and one case of what happens to the brokers."""
 
     batches_of_a_kill = 30  # some are left when the brokers are back
@@ -43,24 +42,9 @@ class ReplicatedOrdeal(Ordeal):
     def __init__(self, case: str, cluster: BrokerCluster, folder: Path) -> None:
         self.cluster = cluster
         self._down: list[int] = []
-        self._recoveries = 0
         super().__init__(case, cluster, folder, points=(WHILE, INSIDE))
 
-    def _keeper(self) -> tuple[str, Callable[[Life], None]]:
-        (self.folder / BROKER).unlink(missing_ok=True)
-        return "broker", self._keep_cluster
-
-    def _keep_cluster(self, life: Life) -> None:
-        """Choose the brokers of the next blow, and bring them back after it."""
-        self._aim()
-        while life.process.poll() is None or life.blows() > self._recoveries:
-            if life.blows() > self._recoveries:
-                self._recover()
-                self._recoveries += 1
-                self._aim()
-            time.sleep(0.02)
-
-    def _aim(self) -> None:
+    def _aim(self, life: Life) -> None:
         cluster = self.cluster
         coordinator = cluster.leader(_TRANSACTIONS)
         if self.victim == ELECTION:
@@ -87,20 +71,6 @@ class ReplicatedOrdeal(Ordeal):
             for number in self.cluster.brokers:
                 self.cluster.restart(number)
                 self.cluster.await_sync()
-
-    def _survived(self, life: Life) -> None:
-        while self._recoveries <= self.lives and life.process.poll() is None:
-            time.sleep(0.05)
-        super()._survived(life)
-
-    def _finish(self, life: Life) -> None:
-        super()._finish(life)
-        blows = [line["at"] for line in life.said() if "blow" in line]
-        for point, cell in self.cells.items():
-            times = [line["at"] for line in life.said() if line.get("published") == point]
-            for begin, end in pairwise([*blows, float("inf")]):
-                moments = [begin, *(at for at in times if begin < at < end)]
-                cell.still = max(cell.still, *(b - a for a, b in pairwise(moments)), 0.0)
 
 
 def run_case(case: str, runs: int, cluster: BrokerCluster, folder: Path) -> list[Cell]:

@@ -393,3 +393,72 @@ def test_a_query_that_writes_no_changelogs_is_not_handed_over(left: Left, bench:
     with pytest.raises(ks.errors.ApplicationStateError, match="writes no changelogs") as caught:
         bench.deploy(left.build(count)).hand_over(PATIENCE_S)
     assert "changelogs=True" in str(caught.value.hint)
+
+
+OUTPUTS = ("counts", "letters", "windows")  # of joins, outputs depend on the order of topics, which are filled in turn
+STORES = ("by-key", "by-letter", "by-window", "names", "items")
+
+
+def ledger(name: str) -> ks.Topology:
+    """State of several kinds, also behind repartition topics, all of which is in changelogs."""
+    builder, long = ks.StreamsBuilder(name), ks.Serdes.long()
+    stream = builder.stream(f"{name}-in", value_serde="long")
+    counts = stream.group_by_key().count(store="by-key")
+    counts.to_stream().to(f"{name}-counts", value_serde="long")
+    letters = counts.to_stream().group_by(lambda key, value: key[0], name="letter", value_serde="long")
+    letters.count(store="by-letter").to_stream().to(f"{name}-letters", value_serde="long")
+    windows = stream.group_by_key().windowed_by(ks.TimeWindows.of_size_and_grace("20ms", "50ms"))
+    key_serde = ks.Serdes.time_windowed("string", "20ms")
+    windows.count(store="by-window").to_stream().to(f"{name}-windows", key_serde=key_serde, value_serde=long)
+    names = builder.table(f"{name}-names", value_serde="long", store="names")
+    stream.left_join(names, lambda one, other: f"{one}/{other}").to(f"{name}-named", value_serde="string")
+    items = builder.table(f"{name}-items", value_serde="long", store="items")
+    both = items.left_join(names, lambda one, other: f"{one}/{other}", foreign_key=lambda value: f"a{value % 4}")
+    both.to_stream().to(f"{name}-both")
+    return builder.build()
+
+
+@pytest.mark.spark
+def test_an_application_that_was_handed_over_is_adopted_again(left: Left, bench: Bench) -> None:
+    """S0-22: back and forth without Java, with the state redistributed meanwhile, as if it had run all the time."""
+    inputs = {f"{left.name}-{each}": PARTITIONS for each in ("in", "names", "items")}
+    topics = inputs | {f"{left.name}-{each}": PARTITIONS for each in (*OUTPUTS, "named", "both")}
+    for topic in topics:
+        left.admin.create_topic(topic, partitions=PARTITIONS)
+    driver = ks.TopologyTestDriver(ledger(left.name), partitions=topics)
+
+    def more(begin: int) -> None:
+        for topic in inputs:
+            driver.pipe(bench.fill(topic, COUNT, PARTITIONS, begin))
+
+    def moved(query: Any, checkpoint: str) -> None:
+        assert not query.hand_over(PATIENCE_S).lost
+        options: dict[str, Any] = {"bootstrap_servers": left.servers, "checkpoint": bench.folder / checkpoint}
+        found = ks.adopt(ledger(left.name), **options)
+        assert ((), ()) == (found.problems, found.notes)
+        assert all(count == found.stores[store] for store, count in rows_now().items() if store != "by-window")
+
+    def rows_now() -> dict[str, int]:
+        return {store: len(list(driver.store(store).all())) for store in STORES}
+
+    options = {"changelogs": True, "spark_partitions": 2}
+    more(0)
+    moved(bench.deploy(ledger(left.name), "first", **options), "second")
+    more(COUNT)
+    bench.run(ledger(left.name), "second", changelogs=True)
+    ks.spark.rescale(bench.folder / "second", 1)
+    more(2 * COUNT)
+    moved(bench.deploy(ledger(left.name), "second", changelogs=True), "third")
+    with pytest.raises(ks.errors.CheckpointError, match=r"belongs to another checkpoint|has continued elsewhere"):
+        bench.deploy(ledger(left.name), "second", changelogs=True)
+    more(3 * COUNT)
+    query = bench.run(ledger(left.name), "third", changelogs=True)
+    assert not list(ks.testing.verify_state(query).rows)
+    for store in STORES:
+        assert sorted(map(repr, driver.store(store).all())) == sorted(map(repr, query.store(store).all())), store
+    for output in OUTPUTS:
+        written = driver.create_output_topic(f"{left.name}-{output}", BYTES, BYTES).read_records()
+        expected = sorted((each.partition, each.key, each.value, each.timestamp) for each in written)
+        options = {"key_serde": BYTES, "value_serde": BYTES, "records": None, "seconds": PATIENCE_S}
+        found = ks.Sample.capture(left.servers, f"{left.name}-{output}", **options)
+        assert expected == sorted((each.partition, each.key, each.value, each.timestamp) for each in found), output

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -22,6 +23,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import kstreamnb as ks
+from kstreamnb.kafka.broker_process import LocalBroker
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -55,14 +57,21 @@ def watched(bench: Bench) -> Iterator[tuple[Any, Any]]:
 
 @pytest.fixture
 def prometheus(watched: tuple[Any, Any], tmp_path: Path) -> Iterator[Ask]:
-    """A Prometheus with the rules of the kit, which scrapes twice a second; a function that asks it."""
+    """A Prometheus that scrapes the deployment twice a second."""
+    with scraping(watched[1].url, tmp_path) as ask:
+        yield ask
+
+
+@contextmanager
+def scraping(url: str, tmp_path: Path) -> Iterator[Ask]:
+    """A Prometheus with the rules of the kit, which scrapes an address twice a second; a function that asks it."""
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("needs Debian's package prometheus")
     (tmp_path / "rules.yml").write_text(
         ks.monitoring.prometheus_rules(ks.monitoring.alert_rules(state_bytes=100, dead_letter_topic="dead"))
     )
-    target = watched[1].url.removeprefix("http://").partition("/")[0]
+    target = url.removeprefix("http://").partition("/")[0]
     config = {
         "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
         "rule_files": ["rules.yml"],
@@ -143,3 +152,52 @@ def test_every_panel_has_a_value_and_every_rule_is_evaluated(
     wait_for(lambda: any(rule["name"] == "StateTooLarge" and rule["state"] == "pending"
                          for rule in prometheus("rules")["groups"][0]["rules"]))  # fmt: skip
     assert not prometheus("query", query=rules[0]["query"])["result"], "it is not stalled"
+
+
+def test_alerts_fire_and_resolve(spark: Any, tmp_path: Path) -> None:
+    """The first dead letter of a process fires an alert; so does a broker that is away, until it is back."""
+    builder = ks.StreamsBuilder("alarmed")
+    values = builder.stream("alarmed-in", value_serde="long")
+    values.map_values(lambda value: 100 // value).to("alarmed-out", value_serde="long")
+    config = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    with (
+        LocalBroker(timeout_s=180.0) as broker,
+        ks.monitoring.serve_metrics() as server,
+        scraping(server.url, tmp_path) as ask,
+    ):
+
+        def state(name: str) -> str:
+            return next(rule["state"] for rule in ask("rules")["groups"][0]["rules"] if rule["name"] == name)
+
+        def fires(name: str) -> bool:
+            firing = ask("query", query=f'ALERTS{{alertname="{name}",alertstate="firing"}}')["result"]
+            return [each["metric"].get("application_id") for each in firing] == ["alarmed"]
+
+        assert "inactive" == wait_for(lambda: state("Failed"))
+        bench = Bench(spark, broker.bootstrap_servers, tmp_path)
+        for topic in ("alarmed-out", "dead"):
+            bench.admin.create_topic(topic)
+        rows = [ks.TopicRecord("alarmed-in", 0, at, START_MS, "a", at + 1) for at in range(3)]
+        bench.admin.create_topic("alarmed-in")
+        ks.kafka.produce(bench.servers, rows, value_serde=ks.Serdes.long())
+        query = bench.deploy(builder.build(), config=config)
+        try:
+            assert query.await_input(PATIENCE_S)
+            running = "kafka_streams_stream_running == 1"
+            assert wait_for(lambda: ask("query", query=running)["result"])
+            assert {"inactive"} == {state(name) for name in ("BrokerAway", "DeadLetters")}
+            zero = ks.TopicRecord("alarmed-in", 0, 3, START_MS, "a", 0)
+            ks.kafka.produce(bench.servers, [zero], value_serde=ks.Serdes.long())
+            assert query.await_input(PATIENCE_S)
+            wait_for(lambda: state("DeadLetters") == "pending")
+            assert state("BrokerAway") == "inactive"
+            broker.kill()
+            wait_for(lambda: fires("BrokerAway"))
+            assert fires("DeadLetters")
+            assert query.status().away
+            broker.start()
+            wait_for(lambda: state("BrokerAway") == "inactive")
+            assert "running" == query.status().state
+            assert {"inactive"} == {state(name) for name in ("Failed", "Stalled", "RecordsLost", "LagGrows")}
+        finally:
+            query.stop()

@@ -125,7 +125,9 @@ def test_run_as_a_service(servers: str, tmp_path: Path, monkeypatch: pytest.Monk
     application(monkeypatch, "shop", "serviced", "serviced-orders")
     produce(servers, "serviced-orders", {"shoe": 1})
     (tmp_path / "application.properties").write_text("application.id=from-file\n")
-    files = {f'"{name}': f'"{tmp_path}/{name}' for name in ("application.properties", "queries.jsonl", "checkpoints/")}
+    (tmp_path / "client.properties").write_text("security.protocol=PLAINTEXT\n")
+    own = "application.properties", "client.properties", "queries.jsonl", "checkpoints/"
+    files = {f'"{name}': f'"{tmp_path}/{name}' for name in own}
     places = {"localhost:9092": servers, "port=8080": "port=0", "port=9404": "port=0", **files}
     names = howto.run("service", {**places, **WAIT})
     assert names["query"].application == "from-file"

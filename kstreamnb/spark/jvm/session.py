@@ -370,16 +370,6 @@ def is_local(spark: SparkSession) -> bool:
     return LOCAL_MASTER.fullmatch(spark.sparkContext.master) is not None
 
 
-def has_executors(spark: SparkSession) -> bool:
-    """Return whether any executor can run tasks; a standalone master that lost its state removes all of them."""
-    if is_local(spark):
-        return True
-    with suppress(Py4JError, OSError):  # the end of the stream tells that the JVM is gone
-        known = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()  # noqa: SLF001 - the driver is among them
-        return int(known.size()) > 1
-    return True
-
-
 def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
     """Return a new session of the same engine, with the settings that the kit's queries need.
 

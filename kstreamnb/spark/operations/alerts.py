@@ -52,6 +52,7 @@ class Alert:
 
 
 _FEW_RECORDS = 1000  # a lag that one batch clears, however slow the query is
+_TREND_MS = 600_000  # over which Prometheus looks for a trend; with fewer than five batches there is none
 _SLOWER = 0.05  # a lag that changes by less than this share of the records read does not grow
 
 
@@ -101,7 +102,8 @@ def alert_rules(
         letters, tag = ("stream-topic-metrics", "records-produced-total"), ("topic-name", dead_letter_topic)
         fires["dead letters"] = lambda seen: seen.growth(*letters, tag) > 0
     given = {"stalled": format_duration(stalled_ms), "few": _FEW_RECORDS, "slower": _SLOWER, "topic": dead_letter_topic}
-    given |= {"interval": f"{interval_ms / 1000:g}", "latency_ms": latency_ms, "state_bytes": state_bytes}
+    given |= {"interval": f"{interval_ms / 1000:g}", "window": format_duration(max(_TREND_MS, 5 * interval_ms))}
+    given |= {"latency_ms": latency_ms, "state_bytes": state_bytes}
     texts = tomllib.loads(text_of(__package__, "alerts.toml"))
     return tuple(
         Alert(name, texts[name]["expression"].format(**given), texts[name]["summary"], test)
@@ -119,8 +121,8 @@ def _has_stalled(seen: _Readings, stalled_ms: int) -> bool:
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
     """Return whether the lag grows, and exceeds what is read in an interval: less waits for the next batch anyway."""
     lag, growth = seen.total(_FETCHED, "records-lag-max"), seen.growth(_FETCHED, "records-lag-max")
-    read_ms = seen.total(_FETCHED, "records-consumed-rate") / 1000
-    return lag > max(_FEW_RECORDS, read_ms * interval_ms) and growth > _SLOWER * read_ms * seen.elapsed_ms
+    read = max(0.0, seen.growth(_FETCHED, "records-consumed-total"))  # a restart of the process begins at 0
+    return lag > max(_FEW_RECORDS, read * interval_ms / max(1, seen.elapsed_ms)) and growth > _SLOWER * read
 
 
 def alerts(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.spark.execution.worker_progress import positions_folder, task_positions
-from kstreamnb.spark.jvm.session import has_executors
+from kstreamnb.spark.jvm.executors import NO_EXECUTORS, has_executors
 from kstreamnb.spark.query.batch_handler import SlowBatch
 from kstreamnb.spark.state.checkpoint_reader import last_begun
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # the watch is a companion of the query
     from kstreamnb.spark.query.query import Query
 
 _EVERY_S = 0.5
-_NO_EXECUTORS = "waiting because Spark has no executors"
 
 
 class SlowBatches:
@@ -50,7 +49,7 @@ class SlowBatches:
         if action.busy.locked():
             return "publishing to Kafka" if action.sink.kafka else "publishing to the sink"
         if not has_executors(self._query.spark):
-            return _NO_EXECUTORS
+            return NO_EXECUTORS
         return "starting" if positions_folder(self._query.control.files) is not None else "positions unknown"
 
     def _look(self, now_s: float) -> SlowBatch | None:
@@ -76,7 +75,7 @@ class SlowBatches:
             return None
         known = bool(positions) and not any(each.unknown for each in positions)
         phase = self._phase()
-        stuck = (known or phase == _NO_EXECUTORS) and now_s - self._moved_s >= self._slow_s
+        stuck = (known or phase == NO_EXECUTORS) and now_s - self._moved_s >= self._slow_s
         slow = SlowBatch(number, seconds, positions, stuck, phase)
         if seconds >= self._told_s:
             self._told_s = 2 * seconds

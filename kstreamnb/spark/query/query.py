@@ -190,7 +190,7 @@ class Query(Suggesting):
         """Return counts, rates, latencies and lag under the names of Kafka Streams; no lag while it is unknown."""
         last, state = self.control.action.last, self._state()
         lag = None
-        if last.number >= 0:
+        if last.number >= 0 and self.book.away is None:  # asking takes long then, and Prometheus does not wait
             end = self.control.source.glance()
             lag = None if end is None else lag_between(last.positions, end)
         handle = self.control.handle

@@ -58,6 +58,20 @@ def test_properties_of_a_java_application_are_settings(tmp_path: Path) -> None:
         assert ("shop", 50) == (config.application_id, config.commit_interval_ms)
 
 
+def test_a_later_file_wins_and_may_hold_the_credentials(tmp_path: Path) -> None:
+    """In whichever of the spellings, and whatever the format."""
+    word = tmp_path / "client.properties"
+    word.write_text("security.protocol=SASL_SSL\nsasl.password=s3cret\ncommit.interval.ms=50\n")
+    for spelling in ("commit.interval.ms", "commit_interval", "commit-interval", "commit_interval_ms"):
+        file = tmp_path / "application.yml"
+        file.write_text(f"application.id: shop\n{spelling}: 70\n")
+        config = ks.read_config(file, word)
+        assert ("shop", 50) == (config.application_id, config.commit_interval_ms)
+        assert "SASL_SSL" == config.client_settings("consumer")["security.protocol"]
+        assert "s3cret" not in repr(config)
+        assert 70 == ks.read_config(word, file).commit_interval_ms
+
+
 def test_a_name_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None:
     """S4-10: nothing in the file is ignored."""
     file = tmp_path / "application.yml"
