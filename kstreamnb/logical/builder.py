@@ -111,9 +111,10 @@ class GraphBuilder:
         """Return whether a store of that type, or one without a type, is persistent."""
         return self.persistent if store_type is None else store_type == "persistent"
 
-    def freeze(self) -> LogicalGraph:
+    def freeze(self, process_changes_records: bool = False) -> LogicalGraph:
         """Return the graph so far."""
-        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
+        unnamed = tuple(self.unnamed)
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed, process_changes_records)
 
 
 def table_of(draft: GraphBuilder, id_: int) -> Table:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.core.formatting import join_list
+from kstreamnb.core.traits import NO_TRAITS, OperatorTraits
 from kstreamnb.logical import nodes
 from kstreamnb.logical.builder import repartition_node
 from kstreamnb.logical.graph import LogicalGraph, Optimization
+from kstreamnb.topology.nodes import walk
 
 
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
@@ -26,8 +29,8 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimiz
         repartitions = work.movable(changer, candidates)
         names = tuple(work.nodes[id_].name for id_ in repartitions)
         if repartitions:
+            why = work.why(changer, repartitions)
             made = work.merge(changer, repartitions)
-            why = f'keys do not change between "{work.nodes[changer].name}" and these repartitions'
             explained.append(Optimization("merge.repartition.topics", names, (made.name,), why))
         stay = tuple(work.nodes[id_].name for id_ in candidates if id_ not in repartitions)
         if stay:
@@ -54,12 +57,16 @@ class _Work:
         if parent not in self.parents[child]:
             self.parents[child].append(parent)
 
+    def traits(self, id_: int) -> OperatorTraits:
+        """Return the traits of a node; Kafka Streams ignores what processors change, unless the builder says so."""
+        traits = self.nodes[id_].traits
+        return NO_TRAITS if traits.user_code and not self.graph.process_changes_records else traits
+
     def changes_key(self, id_: int) -> bool:
-        return self.nodes[id_].traits.changes_key
+        return self.traits(id_).changes_key
 
     def changes_record(self, id_: int) -> bool:
-        traits = self.nodes[id_].traits
-        return traits.changes_key or traits.changes_value
+        return self.changes_key(id_) or self.traits(id_).changes_value
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """Return the node itself, or one above it; of several paths up, the first that leads to such a node counts."""
@@ -67,6 +74,16 @@ class _Work:
             return start
         matches = (self.find_above(parent, wanted) for parent in self.parents[start])
         return next((id_ for id_ in matches if id_ is not None), None)
+
+    def why(self, changer: int, repartitions: Iterable[int]) -> str:
+        """Return why repartitions may move below ``changer``; of processors in between Kafka Streams assumes it."""
+        above = walk(repartitions, lambda id_: () if id_ == changer else self.parents[id_])
+        below = (self.nodes[id_] for id_ in above if id_ != changer)
+        passed = join_list(f'"{node.name}"' for node in below if node.traits.user_code)
+        if passed and not self.graph.process_changes_records:
+            hint = "if not, build with StreamsBuilder(process_changes_records=True)"
+            return f"Kafka Streams assumes that {passed} changes neither keys nor types of values; {hint}"
+        return f'keys do not change between "{self.nodes[changer].name}" and these repartitions'
 
     def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
         """Return repartitions that may move below ``changer``, each with the other sources that reach it."""
