@@ -291,7 +291,7 @@ class StreamsBuilder(Suggesting):
 
     def graph(self) -> LogicalGraph:
         """Return the logical graph of what was declared, not optimized."""
-        return replay(self.declaration_log).graph.freeze(self.process_changes_records)
+        return replay(self.declaration_log).graph.freeze(process_changes_records=self.process_changes_records)
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
         """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.

@@ -111,10 +111,9 @@ class GraphBuilder:
         """Return whether a store of that type, or one without a type, is persistent."""
         return self.persistent if store_type is None else store_type == "persistent"
 
-    def freeze(self, process_changes_records: bool = False) -> LogicalGraph:
-        """Return the graph so far."""
-        unnamed = tuple(self.unnamed)
-        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed, process_changes_records)
+    def freeze(self, **options: bool) -> LogicalGraph:
+        """Return the graph so far, with options of the builder."""
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed), **options)
 
 
 def table_of(draft: GraphBuilder, id_: int) -> Table:

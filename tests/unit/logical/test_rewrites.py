@@ -95,7 +95,7 @@ def test_processors_that_change_keys_stay_above_repartitions_if_the_builder_says
     """Otherwise Kafka Streams moves the repartition above them, so rows of one key are in several partitions."""
     moved = count_below_process(process_changes_records=False)
     assert moved.nodes["KSTREAM-PROCESSOR-0000000002"].parents == ("a-repartition-source",)
-    assert 'assumes that "KSTREAM-PROCESSOR-0000000002" changes neither keys' in str(moved.explain())
+    assert 'right only if "KSTREAM-PROCESSOR-0000000002" changes neither keys' in str(moved.explain())
     assert len(counts_of(moved)) > 2
     right = count_below_process(process_changes_records=True)
     assert right.nodes["KSTREAM-PROCESSOR-0000000002"].parents == ("KSTREAM-KEY-SELECT-0000000001",)
@@ -188,6 +188,35 @@ def test_a_self_join_needs_one_store() -> None:
         "KSTREAM-WINDOWED-0000000001",
         "KSTREAM-MERGE-0000000005",
     ]
+
+
+def self_joined(how: str, windows: JoinWindows, *, optimize: bool) -> tuple[str, list[tuple[Any, Any]]]:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed(Serdes.string(), Serdes.string()))
+    getattr(orders, how)(orders, pair, windows).to("pairs")
+    topology = builder.build(optimize=optimize)
+    with TopologyTestDriver(topology) as driver:
+        for key, value, at in (("a", "x", 10), ("a", "y", 14), (None, "no key", 20), ("a", "z", 50), ("a", "end", 99)):
+            driver.create_input_topic("orders").pipe_input(key, value, at=at)
+        pairs = driver.create_output_topic("pairs").read_values_to_list()
+    return str(topology.explain()), [tuple(each) for each in pairs]
+
+
+@pytest.mark.parametrize(
+    ("how", "windows", "differs"),
+    [
+        ("join", JoinWindows.of(difference="5ms"), False),
+        ("left_join", JoinWindows.of(difference="5ms"), True),
+        ("join", JoinWindows.of(difference="8ms").before("-2ms"), True),
+    ],
+)
+def test_the_explanation_of_a_self_join_says_what_it_becomes(how: str, windows: JoinWindows, differs: bool) -> None:
+    """Kafka Streams makes an inner join of it, in which each record joins itself, whatever the windows are."""
+    _, before = self_joined(how, windows, optimize=False)
+    why, after = self_joined(how, windows, optimize=True)
+    assert "the join is inner, and each record also joins itself" in why
+    assert {("x", "x"), ("y", "y"), ("z", "z")} <= set(after)
+    assert (sorted(map(str, before)) != sorted(map(str, after))) is differs
 
 
 def test_streams_of_the_same_topics_share_a_source() -> None:
