@@ -270,7 +270,7 @@ class UserProcessor(Operator):
 
     supplier: ProcessorSupplier
 
-    traits = OperatorTraits("any", user_code=True)
+    traits = OperatorTraits("any", user_code=True, changes_key=True, changes_value=True)
     context_kind: ClassVar[type[ProcessorContext]] = ProcessorContext
     record_kind: ClassVar[type[Record[Any, Any]]] = Record
 
@@ -301,6 +301,7 @@ class UserFixedKeyProcessor(UserProcessor):
     Source: Kafka Streams `KStream#processValues`; differences: none.
     """
 
+    traits = OperatorTraits("any", user_code=True, changes_value=True)
     context_kind: ClassVar[type[ProcessorContext]] = _FixedKeyContext
     record_kind: ClassVar[type[Record[Any, Any]]] = FixedKeyRecord
 

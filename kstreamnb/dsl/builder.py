@@ -50,6 +50,9 @@ class StreamsBuilder(Suggesting):
         ensure_explicit_names: whether to refuse to build while a store or an internal topic has a generated name,
             which would change with the next edit (Kafka's ``ensure.explicit.internal.resource.naming``).
             Default: False.
+        process_changes_records: whether optimizations take into account that ``process`` may change keys and values,
+            and ``process_values`` values (Kafka's ``__enable.process.processValue.fix__``). Default: False, as in
+            Kafka, so that a repartition may move above a processor that changes keys.
         processor_wrapper: function ``(name, operator)`` that returns the operator to use instead; not called for global
             tables and stores. Default: none.
 
@@ -68,6 +71,7 @@ class StreamsBuilder(Suggesting):
         *,
         store_type: StoreType = "persistent",
         ensure_explicit_names: bool = False,
+        process_changes_records: bool = False,
         processor_wrapper: Callable[[str, Operator], Operator] | None = None,
     ) -> None:
         if store_type not in ("persistent", "in_memory"):
@@ -77,7 +81,7 @@ class StreamsBuilder(Suggesting):
         if processor_wrapper is not None:
             taking(processor_wrapper, "name", "operator")
         self.name = name
-        self.ensure_explicit_names = ensure_explicit_names
+        self.ensure_explicit_names, self.process_changes_records = ensure_explicit_names, process_changes_records
         self.processor_wrapper = processor_wrapper
         self.declaration_log = DeclarationLog.open(name)
         self.declaration_log.persistent = store_type == "persistent"
@@ -287,7 +291,7 @@ class StreamsBuilder(Suggesting):
 
     def graph(self) -> LogicalGraph:
         """Return the logical graph of what was declared, not optimized."""
-        return replay(self.declaration_log).graph.freeze()
+        return replay(self.declaration_log).graph.freeze(process_changes_records=self.process_changes_records)
 
     def explain(self, *, optimize: bool | str = True) -> BeforeAfter[Optimization]:
         """Return what optimizing changes: for every rewrite the nodes before and after, and the reason.

@@ -186,10 +186,8 @@ def emit_join_tables(
     store_name = table.new_store(graph, "KTABLE-MERGE-") if table.explicit else None
     merge = graph.name_or_new(name, "KTABLE-MERGE-")
     sources = graph.co_partition((*left.sources, *right.sources))
-    if how != "inner":
-        send_old(graph, left.node)
-    if how == "outer":
-        send_old(graph, right.node)
+    for flow in {"inner": (), "left": (left,), "outer": (left, right)}[how]:
+        send_old(graph, flow.node)
     views = (look_up(graph, left.node), look_up(graph, right.node))
     key_serde = options.key_serde or left.key_serde
     sides = []

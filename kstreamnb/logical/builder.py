@@ -111,9 +111,9 @@ class GraphBuilder:
         """Return whether a store of that type, or one without a type, is persistent."""
         return self.persistent if store_type is None else store_type == "persistent"
 
-    def freeze(self) -> LogicalGraph:
-        """Return the graph so far."""
-        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
+    def freeze(self, **options: bool) -> LogicalGraph:
+        """Return the graph so far, with options of the builder."""
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed), **options)
 
 
 def table_of(draft: GraphBuilder, id_: int) -> Table:

@@ -23,6 +23,7 @@ class LogicalGraph:
         copartitioned: groups of source nodes whose topics must have equal partition counts.
         next_index: the number that the next generated name gets.
         unnamed: stateful things with a generated name: their kind, and the name.
+        process_changes_records: whether ``process`` and ``process_values`` count as changing what they can change.
 
     Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
     """
@@ -31,6 +32,7 @@ class LogicalGraph:
     copartitioned: tuple[tuple[str, ...], ...] = ()
     next_index: int = 0
     unnamed: tuple[tuple[str, str], ...] = ()
+    process_changes_records: bool = False
 
     def __repr__(self) -> str:
         lines = [

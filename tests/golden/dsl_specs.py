@@ -59,7 +59,11 @@ def build_dsl(spec: dict[str, Any]) -> Topology:
     explicit = config.get("ensure.explicit.internal.resource.naming") == "true"
     suppliers = config.get(_SUPPLIERS)  # wins over the older setting
     in_memory = config.get("default.dsl.store") == "in_memory" if suppliers is None else "InMemory" in suppliers
-    builder = StreamsBuilder(ensure_explicit_names=explicit, store_type="in_memory" if in_memory else "persistent")
+    builder = StreamsBuilder(
+        ensure_explicit_names=explicit,
+        store_type="in_memory" if in_memory else "persistent",
+        process_changes_records=config.get("__enable.process.processValue.fix__") == "true",
+    )
     declare(builder, spec["nodes"])
     return builder.build(optimize=config.get("topology.optimization", spec.get("optimize", False)))
 

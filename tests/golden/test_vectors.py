@@ -29,6 +29,7 @@ COUNTS = {
     "fuzzed.jsonl": 39,
     "headers.jsonl.xz": 189,
     "matrices.jsonl.xz": 35,
+    "processors.jsonl.xz": 20,
     "serdes.jsonl": 284,
     "unusual.jsonl.xz": 498,
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.core.traits import NO_TRAITS, OperatorTraits
 from kstreamnb.logical import nodes
 from kstreamnb.logical.builder import repartition_node
 from kstreamnb.logical.graph import LogicalGraph, Optimization
+from kstreamnb.topology.nodes import walk
 
 
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
@@ -26,8 +28,8 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimiz
         repartitions = work.movable(changer, candidates)
         names = tuple(work.nodes[id_].name for id_ in repartitions)
         if repartitions:
+            why = work.why(changer, repartitions)
             made = work.merge(changer, repartitions)
-            why = f'keys do not change between "{work.nodes[changer].name}" and these repartitions'
             explained.append(Optimization("merge.repartition.topics", names, (made.name,), why))
         stay = tuple(work.nodes[id_].name for id_ in candidates if id_ not in repartitions)
         if stay:
@@ -46,20 +48,17 @@ class _Work:
         self.nodes: dict[int, nodes.LogicalNode] = dict(graph.by_id)
         self.parents: dict[int, list[int]] = {node.id: list(node.parents) for node in graph.nodes}
         self.index = graph.next_index
-        self.gone: list[int] = []
-        self.renamed: dict[str, str] = {}
+        self.gone, self.renamed = list[int](), dict[str, str]()
         self.copartitioned = graph.copartitioned
 
     def add(self, parent: int, child: int) -> None:
         if parent not in self.parents[child]:
             self.parents[child].append(parent)
 
-    def changes_key(self, id_: int) -> bool:
-        return self.nodes[id_].traits.changes_key
-
-    def changes_record(self, id_: int) -> bool:
+    def traits(self, id_: int) -> OperatorTraits:
+        """Return the traits of a node; Kafka Streams ignores what processors change, unless the builder says so."""
         traits = self.nodes[id_].traits
-        return traits.changes_key or traits.changes_value
+        return NO_TRAITS if traits.user_code and not self.graph.process_changes_records else traits
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """Return the node itself, or one above it; of several paths up, the first that leads to such a node counts."""
@@ -67,6 +66,15 @@ class _Work:
             return start
         matches = (self.find_above(parent, wanted) for parent in self.parents[start])
         return next((id_ for id_ in matches if id_ is not None), None)
+
+    def why(self, changer: int, repartitions: Iterable[int]) -> str:
+        """Return why repartitions may move below ``changer``; of processors in between Kafka Streams assumes it."""
+        above = [self.nodes[id_] for id_ in walk(repartitions, lambda id_: () if id_ == changer else self.parents[id_])]
+        passed = ", ".join(f'"{node.name}"' for node in above if node.traits.user_code)
+        if self.graph.process_changes_records or not passed:
+            return f'keys do not change between "{self.nodes[changer].name}" and these repartitions'
+        hint = "otherwise use StreamsBuilder(process_changes_records=True)"
+        return f"as in Kafka, this is right only if {passed} changes neither keys nor types of values; {hint}"
 
     def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
         """Return repartitions that may move below ``changer``, each with the other sources that reach it."""
@@ -89,7 +97,7 @@ class _Work:
             node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
             if isinstance(node, nodes.StreamSource | nodes.Repartition) and id_ not in repartitions:
                 names.append(node.name)
-            elif unmoved or self.changes_key(id_):
+            elif unmoved or self.traits(id_).changes_key:
                 return None
             else:
                 above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
@@ -134,11 +142,13 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
     """Return operators that change keys, each with the repartitions below it that may move up to it."""
     repartitions: dict[int, list[int]] = {}
     for node in work.graph.nodes:
-        if work.changes_key(node.id):
+        if work.traits(node.id).changes_key:
             repartitions[node.id] = []
         elif isinstance(node, nodes.Repartition) and node.mergeable:
-            changer = work.find_above(node.id, work.changes_record)
-            if changer is not None and work.changes_key(changer):
+            changer = work.find_above(
+                node.id, lambda id_: (traits := work.traits(id_)).changes_key or traits.changes_value
+            )
+            if changer is not None and work.traits(changer).changes_key:
                 repartitions[changer].append(node.id)
     return repartitions
 

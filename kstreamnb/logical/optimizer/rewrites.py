@@ -101,7 +101,7 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Opt
             changed[node.id] = replace(node, uses=(this,))
             names = tuple(graph.by_id[id_].name for id_ in node.uses)
             before = (*names, node.this[0], node.other[0], node.name)
-            why = "both sides are the same records"
+            why = "both sides are the same records; as in Kafka, the join is inner, and each record also joins itself"
             explained.append(Optimization("single.store.self.join", before, (names[0], node.name), why))
     return graph.with_nodes(changed, gone), tuple(explained)
 

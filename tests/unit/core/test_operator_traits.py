@@ -139,7 +139,7 @@ def test_buffers_declare_how_long_records_wait() -> None:
 
 def test_users_code_predicates_and_windows_are_declared() -> None:
     """The traits are those needed by the plan for Spark, the explanations and the checks."""
-    assert UserProcessor(list).traits == OperatorTraits("any", user_code=True)
+    assert UserProcessor(list).traits == OperatorTraits("any", user_code=True, changes_key=True, changes_value=True)
     assert TableTransformValues(list).traits.user_code
     assert {each.__name__ for each in _operators() if _any_of(each).traits.user_code} == {
         "TableTransformValues", "UserFixedKeyProcessor", "UserProcessor",
@@ -166,6 +166,8 @@ def test_only_changes_of_records_are_declared_as_such() -> None:
         "Map": (True, True),
         "MapValues": (False, True),
         "SelectKey": (True, False),
+        "UserFixedKeyProcessor": (False, True),  # of processors, only what they may change
+        "UserProcessor": (True, True),
     }
 
 

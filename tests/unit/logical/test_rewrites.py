@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.processor import FixedKeyProcessor, Processor
+from kstreamnb.core.record import Record, TopicRecord
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.options import Consumed
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.logical.optimizer.rewrites import rules_of
 from kstreamnb.operators.stateless import PassThrough
 from kstreamnb.replays.replay_sample import replay
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
@@ -64,6 +68,49 @@ def test_several_aggregations_behind_one_operator_are_merged_as_well() -> None:
     grouped.count(store="a")
     grouped.count(store="b")
     assert topics(builder.build(optimize=True)) == ["a-repartition"]
+
+
+class ByFirst(Processor):
+    """Forwards each record under the first character of its value."""
+
+    def process(self, record: Record[Any, str]) -> None:
+        self.context.forward(record.with_key(record.value[:1]))
+
+
+def count_below_process(*, process_changes_records: bool, optimize: bool = True) -> Topology:
+    builder = StreamsBuilder(process_changes_records=process_changes_records)
+    options = Consumed(Serdes.string(), Serdes.string())
+    keyed = builder.stream("orders", options).select_key(lambda key, value: value)
+    keyed.process(ByFirst).group_by_key().count(store="a")
+    return builder.build(optimize=optimize)
+
+
+def counts_of(topology: Topology) -> list[tuple[str, int]]:
+    with TopologyTestDriver(topology, partitions=4) as driver:
+        driver.create_input_topic("orders").pipe_value_list([f"{'ab'[n % 2]}{n}" for n in range(12)])
+        return list(driver.get_key_value_store("a").all())
+
+
+def test_processors_that_change_keys_stay_above_repartitions_if_the_builder_says_so() -> None:
+    """Otherwise Kafka Streams moves the repartition above them, so rows of one key are in several partitions."""
+    moved = count_below_process(process_changes_records=False)
+    assert moved.nodes["KSTREAM-PROCESSOR-0000000002"].parents == ("a-repartition-source",)
+    assert 'right only if "KSTREAM-PROCESSOR-0000000002" changes neither keys' in str(moved.explain())
+    assert len(counts_of(moved)) > 2
+    right = count_below_process(process_changes_records=True)
+    assert right.nodes["KSTREAM-PROCESSOR-0000000002"].parents == ("KSTREAM-KEY-SELECT-0000000001",)
+    assert 'keys do not change between "KSTREAM-PROCESSOR-0000000002"' in str(right.explain())
+    assert counts_of(right) == [("a", 6), ("b", 6)]
+    assert right.describe() == count_below_process(process_changes_records=False, optimize=False).describe()
+
+
+def test_a_processor_of_values_keeps_a_repartition_below_it_if_the_builder_says_so() -> None:
+    """It may change the type of the values, which the repartition topic then could not write."""
+    for process_changes_records, parent in ((False, "a-repartition-source"), (True, "KSTREAM-KEY-SELECT-0000000001")):
+        builder = StreamsBuilder(process_changes_records=process_changes_records)
+        keyed = builder.stream("orders").select_key(by_first)
+        keyed.process_values(FixedKeyProcessor, name="values").group_by_key().count(store="a")
+        assert builder.build(optimize=True).nodes["values"].parents == (parent,)
 
 
 def test_a_change_of_values_in_between_keeps_repartitions_apart() -> None:
@@ -141,6 +188,35 @@ def test_a_self_join_needs_one_store() -> None:
         "KSTREAM-WINDOWED-0000000001",
         "KSTREAM-MERGE-0000000005",
     ]
+
+
+def self_joined(how: str, windows: JoinWindows, *, optimize: bool) -> tuple[str, list[tuple[Any, Any]]]:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed(Serdes.string(), Serdes.string()))
+    getattr(orders, how)(orders, pair, windows).to("pairs")
+    topology = builder.build(optimize=optimize)
+    with TopologyTestDriver(topology) as driver:
+        for key, value, at in (("a", "x", 10), ("a", "y", 14), (None, "no key", 20), ("a", "z", 50), ("a", "end", 99)):
+            driver.create_input_topic("orders").pipe_input(key, value, at=at)
+        pairs = driver.create_output_topic("pairs").read_values_to_list()
+    return str(topology.explain()), [tuple(each) for each in pairs]
+
+
+@pytest.mark.parametrize(
+    ("how", "windows", "differs"),
+    [
+        ("join", JoinWindows.of(difference="5ms"), False),
+        ("left_join", JoinWindows.of(difference="5ms"), True),
+        ("join", JoinWindows.of(difference="8ms").before("-2ms"), True),
+    ],
+)
+def test_the_explanation_of_a_self_join_says_what_it_becomes(how: str, windows: JoinWindows, differs: bool) -> None:
+    """Kafka Streams makes an inner join of it, in which each record joins itself, whatever the windows are."""
+    _, before = self_joined(how, windows, optimize=False)
+    why, after = self_joined(how, windows, optimize=True)
+    assert "the join is inner, and each record also joins itself" in why
+    assert {("x", "x"), ("y", "y"), ("z", "z")} <= set(after)
+    assert (sorted(map(str, before)) != sorted(map(str, after))) is differs
 
 
 def test_streams_of_the_same_topics_share_a_source() -> None:

@@ -12,13 +12,22 @@ from kstreamnb.runtime.context.config import _DOTTED, Config, streams_settings
 
 
 def test_every_setting_of_kafka_streams_has_an_answer() -> None:
-    """All 75 of version 4.3; those that the kit knows by name are honoured or translated."""
+    """All 75 of version 4.3 and 3 internal ones; those that the kit knows by name are honoured or translated."""
     report = ks.config_report()
-    assert len(report) == len(streams_settings()) == 75
+    assert len(report) == len(streams_settings()) == 78
     assert {each.answer for each in report} == {"honoured", "translated", "client", "not needed"}
     for each in report:
         assert each.words, each.name
         assert (each.name in _DOTTED) <= (each.answer in ("honoured", "translated")), each.name
+
+
+def test_internal_settings_that_applications_set_are_answered() -> None:
+    """A configuration of a Java application may have them, and they exist."""
+    fix = "__enable.process.processValue.fix__"
+    pause = "__emit.interval.ms.kstreams.windowed.aggregation__"
+    report = ks.config_report({fix: "true", pause: "0"})
+    assert (report[fix].answer, report[pause].answer) == ("translated", "not needed")
+    assert report[fix].words.startswith("StreamsBuilder(process_changes_records=True)")
 
 
 def test_the_settings_of_the_fraud_pipeline_are_all_honoured() -> None:
