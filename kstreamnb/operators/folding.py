@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import EMITTED, BindContext, Forward, Operator, Process
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import EMITTED, BindContext, BlockOperator, Forward
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.traits import OperatorTraits, RowUse
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
@@ -67,7 +68,7 @@ _NEVER = -1
 
 
 @dataclass(frozen=True)
-class WindowedFold(Operator):
+class WindowedFold(BlockOperator):
     """An aggregate in windows: its declaration, and the processing that is common to all windows.
 
     ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
@@ -99,24 +100,21 @@ class WindowedFold(Operator):
         """How far stream time has to pass a window's end before it closes, in parts (ms)."""
         return {part: getattr(self.windows, part) for part in ("grace_ms", "gap_ms") if hasattr(self.windows, part)}
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        store, drop, drops_null_values = context.store(self.store), context.drop, self.drops_null_values
-        emit, forward_now = self._results(context, store, forward)
-        fold, wait_ms = self.bind_fold(store, forward_now, self.dropping_late(context)), sum(self.waits.values())
-        seen = context.state_var("stream_time_ms", -1)
-
-        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            if key is None or (value is None and drops_null_values):
-                drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            close_ms = seen[0] - wait_ms
-            if fold(key, value, timestamp, headers, close_ms):
-                emit(close_ms, headers)
-
-        return process
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
+        """Return lines that fold a record, and then forward what has closed if the operator does."""
+        store, close = context.store(self.store), f"{{seen}}[0] - {sum(self.waits.values())}"
+        emit, forward = self._results(context, store, get_forward())
+        fold = f"{{fold}}(key, value, timestamp, headers, {close})"
+        lines = f"""\
+if key is None{" or value is None" * self.drops_null_values}:
+ {{drop}}("null key" if key is None else "null value", key, value, timestamp)
+ {{skip}}
+if timestamp > {{seen}}[0]: {{seen}}[0] = timestamp
+{fold if emit is None else f"if {fold}: {{emit}}({close}, headers)"}"""
+        objects = {"drop": context.drop, "seen": context.state_var("stream_time_ms", -1), "emit": emit}
+        objects["fold"] = self.bind_fold(store, forward, self.dropping_late(context))
+        counts = (self.initializer, self.aggregator) == (zero, count_up)
+        return Block(lines, objects=objects, only_reads=counts, ends=True)
 
     def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
         """Return the function that adds a record to its windows, and forwards the changes unless another one does."""
@@ -132,11 +130,11 @@ class WindowedFold(Operator):
 
         return late
 
-    def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
+    def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed | None, Forward | None]:
         """Return functions to forward closed windows and to forward a change at once; None if the operator need not."""
         windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
         if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
-            return (lambda *closed: None), forward if forwards_itself(store, forward, send_old=self.send_old) else None
+            return None, forward if forwards_itself(store, forward, send_old=self.send_old) else None
         step = 1  # a result found by its start or, for a session, by its end is at multiples of it
         if of_sessions:
             find, span = store.find_sessions_by_end, 1

@@ -13,6 +13,7 @@ from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
 from kstreamnb.operators.foreign_key import HASH_BYTES, Response, RowHash, value_hash
+from kstreamnb.operators.stream_joins import lent_type
 from kstreamnb.operators.tables import NO_ROW, MaterializedView
 
 _ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
@@ -46,15 +47,16 @@ class SubscriptionResolve(BlockOperator):
         """Return lines that make the joined value."""
         drop, serde, view = context.drop, context.value_serde(self.value_serde), self.view
         rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)
+        copy = "" if lent_type(self.joiner, with_key=False) else ".copy()"
         lines = f"""\
 row, other = {{find}}(key, {{no_row}})[0], value[1]
-if type(value[0]) is {{RowHash}} and row is value[0].wire: row = row.copy()
-else:
+if type(value[0]) is not {{RowHash}} or row is not value[0].wire:
  row, digest = {{get}}(key, row)
  if digest != value[0]:
   {{expired}}(key, value, digest, timestamp)
   {{skip}}
-if type(other) is CopiedValue: other = other.copy()
+if type(row) is CopiedValue: row = row{copy}
+if type(other) is CopiedValue: other = other{copy}
 value = {{joiner}}(row, other) if other is not None{" or row is not None" * self.left} else None"""
 
         def expired(key: object, response: Response, current: bytes | None, timestamp: int) -> None:

@@ -26,10 +26,9 @@ _NOT_SEARCHED = -MAX_TIME_MS
 """Earliest pending record of a store that was not searched yet."""
 
 
-def reader(store: Any, joiner: ValueJoiner, with_key: bool) -> Callable[[Any], Any]:
-    """Return the function that decodes a stored value for a joiner, without a copy if the joiner only reads it."""
-    own, needs_none = store.values.decode, all(only_reads(joiner, at + with_key) for at in (0, 1))
-    return (lambda value: value if type(value) is CopiedValue else own(value)) if needs_none else own
+def lent_type(joiner: ValueJoiner, with_key: bool) -> type | None:
+    """Return the type of the stored values that a joiner gets without a copy, since it only reads them, or None."""
+    return CopiedValue if all(only_reads(joiner, at + with_key) for at in (0, 1)) else None
 
 
 def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = True) -> Combine:
@@ -122,7 +121,7 @@ class StreamStreamJoin(Operator):
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
         store, drop, outer = context.store(self.other_store), context.drop, self.outer
-        find, own, read = store.entries_between, store.values.decode, reader(store, self.joiner, self.with_key)
+        find, own, lent = store.entries_between, store.values.decode, lent_type(self.joiner, self.with_key)
         back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
@@ -148,11 +147,12 @@ class StreamStreamJoin(Operator):
             alone = not found
             if alone and not outer:
                 return None
-            value = read(value)
+            value = value if type(value) is lent else own(value)
             for at, _, row in found:
                 if pending is not None:
                     pending.discard(at, other_is_left, key)
-                forward(key, combine(key, value, read(row)), at if at > timestamp else timestamp, headers)
+                other = row if type(row) is lent else own(row)
+                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
             if alone:
                 if pending is None or max(0, timestamp + ahead) < time[0]:
                     forward(key, combine(key, value, None), timestamp, headers)
@@ -217,7 +217,7 @@ class StreamSelfJoin(Operator):
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, drop = context.store(self.store), context.drop
-        find, own, read = store.entries_between, store.values.decode, reader(store, self.joiner, self.with_key)
+        find, own, lent = store.entries_between, store.values.decode, lent_type(self.joiner, self.with_key)
         combine = combiner(self.joiner, with_key=self.with_key)
         before, after = self.before_ms, self.after_ms
         retention = before + after + self.grace_ms
@@ -227,17 +227,17 @@ class StreamSelfJoin(Operator):
             if key is None or value is None:
                 drop("null key" if key is None else "null value", key, own(value), timestamp)
                 return None
-            value = read(value)
+            value = value if type(value) is lent else own(value)
             if timestamp > time[0]:
                 time[0] = timestamp
             for at, _, row in find(key, timestamp - before, timestamp + after):
-                forward(key, combine(key, value, read(row)), at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, value, row if type(row) is lent else own(row)), max(at, timestamp), headers)
             with_itself = timestamp > time[0] - retention + 1
             for at, _, row in find(key, timestamp - after, timestamp + before):
                 if at > timestamp and with_itself:
                     with_itself = False
                     forward(key, combine(key, value, value), timestamp, headers)
-                forward(key, combine(key, read(row), value), at if at > timestamp else timestamp, headers)
+                forward(key, combine(key, row if type(row) is lent else own(row), value), max(at, timestamp), headers)
             if with_itself:
                 forward(key, combine(key, value, value), timestamp, headers)
             return None if type(value) is CopiedValue else value

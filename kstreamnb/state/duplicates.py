@@ -35,8 +35,8 @@ class DuplicateRows(WindowRows):
         prepare, text = (self._kept, None) if self.timestamped else (self.values.encode, self.values.text)
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            timely = retention.accepted_from <= window_start < retention.next_expiry
-            if value is None or not timely or window_start < retention.live_from:
+            timely = retention.kept_from <= window_start < retention.next_expiry
+            if value is None or not timely or window_start <= retention.observed_ms - retention.lag_ms:
                 slow(key, value, window_start)
                 return
             if not (type(value) is text and value.isascii()):
@@ -47,11 +47,11 @@ class DuplicateRows(WindowRows):
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
-                retention.advance(window_start)
-            old = by_key.get(None)
+                retention.observed_ms = window_start
+            old = rows.clock
             number = 1 if old is None else (old[1] + 1) % NUMBERS
-            by_key[None] = clock = retention.observed_ms, number, number
-            entries = by_key.setdefault(key, [])
+            rows.clock = clock = retention.observed_ms, number, number
+            entries = by_key.get(key) or by_key.setdefault(key, [])
             if entries and window_start <= entries[-1][0]:
                 rows[key, position_of(window_start, number)] = value
             else:
@@ -70,8 +70,10 @@ class DuplicateRows(WindowRows):
             entries = find(key if type(key) is key_text and key.isascii() else encode_key(key))
             if entries is None or entries[-1][0] < from_:
                 return ()  # the usual case in a join: no partner has come yet
-            begin, last = bisect_left(entries, (max(from_, retention.visible_from, 0),)), max(to, 0)
-            return entries[begin:] if entries[-1][0] <= last else entries[begin : bisect_left(entries, (last + 1,))]
+            if from_ < 0 or from_ < retention.observed_ms - retention.hidden_ms:
+                from_, to = max(from_, retention.visible_from, 0), max(to, 0)
+            begin = bisect_left(entries, (from_,))
+            return entries[begin:] if entries[-1][0] <= to else entries[begin : bisect_left(entries, (to + 1,))]
 
         return entries_between
 

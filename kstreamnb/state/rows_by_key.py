@@ -37,10 +37,12 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
 
     def take_before(self, key: Hashable, position: Any) -> list[P]:
         """Remove the rows of a key that are before a position, and return their positions."""
-        end = bisect_left(positions := self.pop(key), position)
-        if end < len(positions):
-            self[key] = positions[end:]
-        return positions[:end]
+        end = bisect_left(positions := self[key], position)
+        taken = positions[:end]
+        del positions[:end]
+        if not positions:
+            del self[key]
+        return taken
 
 
 def position_of(start: int, number: int, _: object = None) -> int:
@@ -51,47 +53,49 @@ def position_of(start: int, number: int, _: object = None) -> int:
 class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
     """Maps raw keys to rows, in order of arrival, and finds the rows of a key or of a range of times.
 
-    ``entries`` maps each wire key to its entries, ascending, and None to the store's clock. ``count`` is the number of
-    entries.
+    ``entries`` maps each wire key to its entries, ascending. ``count`` is the number of entries, ``clock`` the row of
+    None: the store's clock.
     """
 
     def __init__(self) -> None:
-        self.entries: Any = KeyIndex[Any]()
+        self.entries: KeyIndex[Any] = KeyIndex()
         self.count = 0
+        self.clock: Any = None
 
     def __getitem__(self, raw_key: TimedKey[int] | None) -> Any:
-        if raw_key is None:
-            return self.entries[None]
-        entries, wanted = self.entries.get(raw_key[0], ()), divmod(raw_key[1], NUMBERS)
+        if raw_key is None and self.clock is not None:
+            return self.clock
+        key, position = raw_key or (None, 0)
+        entries, wanted = self.entries.get(key, ()), divmod(position, NUMBERS)
         at = bisect_left(entries, wanted)
         if at == len(entries) or entries[at][:2] != wanted:
             raise KeyError(raw_key)
         return entries[at][2]
 
     def __setitem__(self, raw_key: TimedKey[int] | None, row: Any) -> None:
-        self.pop(raw_key, None)
         if raw_key is None:
-            self.entries[None] = row
+            self.clock = row
         else:
+            self.pop(raw_key, None)
             self.entries.add(raw_key[0], (*divmod(raw_key[1], NUMBERS), row))
             self.count += 1
 
     def __delitem__(self, raw_key: TimedKey[int] | None) -> None:
         if raw_key is None:
-            del self.entries[None]
+            self.clock = None
         else:
             self.entries.remove(raw_key[0], divmod(raw_key[1], NUMBERS))
             self.count -= 1
 
     def __iter__(self) -> Iterator[TimedKey[int] | None]:
-        yield from (None,) if None in self.entries else ()
+        yield from (None,) if self.clock is not None else ()
         yield from sorted(self._raw_keys(), key=lambda raw_key: raw_key[1] % NUMBERS)
 
     def __len__(self) -> int:
-        return self.count + (None in self.entries)
+        return self.count + (self.clock is not None)
 
     def _raw_keys(self) -> Iterator[TimedKey[int]]:
-        return ((key, position_of(*of)) for key in self.entries if key is not None for of in self.entries[key])
+        return ((key, position_of(*of)) for key in self.entries for of in self.entries[key])
 
     def positions(self, key: Hashable, _: bytes, from_ms: int) -> list[Any]:
         """Return the positions of a key's rows from a time (ms), ascending."""
@@ -104,7 +108,7 @@ class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
 
     def take_before(self, time_ms: int) -> Iterator[Any]:
         """Remove the rows before a time (ms); return an iterator over raw keys and rows."""
-        keys = [key for key, entries in self.entries.items() if key is not None and entries[0][0] < time_ms]
-        taken = [(key, entry) for key in keys for entry in self.entries.take_before(key, (time_ms,))]
-        self.count -= len(taken)
-        return (((key, position_of(*entry)), entry[2]) for key, entry in taken)
+        keys = [key for key, entries in self.entries.items() if entries[0][0] < time_ms]
+        taken = [(key, self.entries.take_before(key, (time_ms,))) for key in keys]
+        self.count -= sum(len(entries) for _, entries in taken)
+        return (((key, position_of(*entry)), entry[2]) for key, entries in taken for entry in entries)

@@ -34,8 +34,10 @@ _LEAST_SEGMENT_MS, _LEAST_STEP_MS = 60_000, 1_000
 class Retention:
     """The times that follow from the observed stream time of one store (all in ms).
 
-    ``visible_from`` is the first time that reads show, ``accepted_from`` the first that puts may have, ``live_from``
-    the first that is still held, ``next_expiry`` the observed time at which `live_from` advances next.
+    ``live_from`` is the first time that is still held. Puts may have times from ``segment_from``, and are kept from
+    ``kept_from``, unless they are ``lag_ms`` or more before the observed time. ``next_expiry`` is the observed time at
+    which these three advance next; until then a put only has to set ``observed_ms``. Reads show times from
+    ``hidden_ms`` before it, but not before ``shown_from``.
     """
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
@@ -48,12 +50,18 @@ class Retention:
         self._step_ms = self.segment_ms
         if spec.retain_duplicates:
             self._step_ms = min(self.segment_ms, max(self.retention_ms, _LEAST_STEP_MS))
-        self._exact, self._hidden_ms = not spec.persistent, self.retention_ms - clamp_ms
+        self.hidden_ms = self.retention_ms - clamp_ms
+        self.lag_ms, self.shown_from = (2 * MAX_TIME_MS, -MAX_TIME_MS) if spec.persistent else (self.retention_ms, 0)
         self.observe(NO_TIME)
+
+    @property
+    def visible_from(self) -> int:
+        """The first time that reads show."""
+        return max(self.observed_ms - self.hidden_ms, self.shown_from)
 
     def holds(self, time_ms: int) -> bool:
         """Return whether a row with a time is kept; a store with duplicates accepts some that it does not keep."""
-        return time_ms >= self.accepted_from and time_ms >= self.live_from
+        return time_ms >= self.kept_from and time_ms > self.observed_ms - self.lag_ms
 
     def observe(self, observed_ms: int) -> None:
         """Recompute everything for an observed stream time, either later or, after an undo, earlier."""
@@ -61,22 +69,14 @@ class Retention:
         segment, begin = divmod(observed_ms - self.retention_ms, length)
         if segment < 0 < begin:  # Kafka rounds towards zero, so one segment has times before and after zero
             segment += 1
-        self.live_from = self.accepted_from = segment * length if segment > 0 else (segment - 1) * length + 1
+        self.live_from = self.segment_from = segment * length if segment > 0 else (segment - 1) * length + 1
         self.next_expiry = self.retention_ms + ((segment + 1) * length if segment >= 0 else segment * length + 1)
         if self._step_ms < length:
-            self.live_from = (observed_ms - self._hidden_ms) // self._step_ms * self._step_ms
-            self.next_expiry = min(self.next_expiry, self.live_from + self._step_ms + self._hidden_ms)
-        if self._exact and not self.retention_ms:
+            self.live_from = (observed_ms - self.hidden_ms) // self._step_ms * self._step_ms
+            self.next_expiry = min(self.next_expiry, self.live_from + self._step_ms + self.hidden_ms)
+        if not self.lag_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
-        self.advance(observed_ms)
-
-    def advance(self, observed_ms: int) -> None:
-        """Recompute what changes before the next segment expires."""
-        self.observed_ms = observed_ms
-        self.visible_from = observed_ms - self._hidden_ms
-        if self._exact:
-            self.accepted_from = observed_ms - self.retention_ms + 1
-            self.visible_from = max(self.visible_from, 0)
+        self.observed_ms, self.kept_from = observed_ms, max(self.live_from, self.segment_from)
 
 
 class TimeIndex(dict[int, dict[Hashable, None]]):
@@ -209,7 +209,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         if retention.holds(time):
             super().write(raw_key, row)
             return
-        if time < retention.accepted_from:
+        if time < retention.segment_from or time <= retention.observed_ms - retention.lag_ms:
             window = self._user_key(raw_key)
             assert isinstance(window, Windowed)
             times = {"window_start": window.start, "window_end": window.end, "stream_time_ms": retention.observed_ms}
@@ -224,7 +224,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             journal.append((None, self.raw.get(None), clock))
         self.raw[None] = clock
         if observed_ms < retention.next_expiry:
-            retention.advance(observed_ms)
+            retention.observed_ms = observed_ms
             return
         retention.observe(observed_ms)
         before = 0 if self.expired is None else len(self.raw)
@@ -278,8 +278,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
-        visible_from = self.retention.visible_from
-        time = time if time > visible_from else visible_from
+        time = max(time, self.retention.visible_from)
         if self._table is not None:
             return self._table.positions(raw_key, self.keys.to_bytes(raw_key), time)
         if not self._positions:

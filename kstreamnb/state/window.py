@@ -42,7 +42,7 @@ class WindowRows(TimedRows[int]):
 
         def row_at(key: object, at: int) -> object:
             row = find((key if direct else encode_key(key), at))
-            if type(row) is exact and at >= retention.visible_from:
+            if type(row) is exact and retention.shown_from <= at >= retention.observed_ms - retention.hidden_ms:
                 return row
             if row is None:
                 encode_key(key)
@@ -60,7 +60,8 @@ class WindowRows(TimedRows[int]):
             return slow
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            if value is None or not retention.accepted_from <= window_start < retention.next_expiry:
+            timely = retention.kept_from <= window_start < retention.next_expiry
+            if value is None or not timely or window_start <= retention.observed_ms - retention.lag_ms:
                 slow(key, value, window_start)
                 return
             part = value[0] if stamped_rows else value
@@ -75,7 +76,7 @@ class WindowRows(TimedRows[int]):
             if not (type(key) is key_text and key.isascii()):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
-                retention.advance(window_start)
+                retention.observed_ms = window_start
                 clock = window_start, 0
                 if watched[0]:
                     watched[0](None, raw.get(None), clock)
@@ -196,7 +197,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
             """Keep an aggregate; None removes it."""
             key, start, end = session
             raw_key, row = (encode_key(key), (end, start)), encode(aggregate)
-            if row is None or not (0 <= start <= end and retention.accepted_from <= end < retention.next_expiry):
+            if row is None or not (0 <= start <= end < retention.next_expiry and retention.holds(end)):
                 self._check_session(start, end)
                 self.write(raw_key, row)
                 return
@@ -233,6 +234,11 @@ class SessionRows(TimedRows[tuple[int, int]]):
     def rows_between(self, key: object, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
         decode_key, decode, row, make = self.keys.decode, self.values.decode, self._row, tuple.__new__
+        known = self._positions.get(raw_key := self.keys.encode(key), ())
+        if len(known) == 1 and known[0][0] >= earliest_end and not self.spec.cached:  # the usual case: no search
+            end, start = known[0]
+            shown = start <= latest_start and end >= self.retention.visible_from
+            return [(make(Windowed, (decode_key(raw_key), start, end)), decode(row((raw_key, known[0]))))] * shown
         sessions = self._of_key(key, earliest_end, latest_start)
         return [(make(Windowed, (decode_key(at[0]), at[1][1], at[1][0])), decode(row(at))) for at in sessions]
 
@@ -301,7 +307,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         raw_key = self.keys.encode(key)
         positions = self._positions_from(raw_key, earliest_end)
         sessions = [(raw_key, position) for position in positions if position[1] <= latest_start]
-        return sessions if self.spec.persistent or len(sessions) < 2 else sorted(sessions, key=self._time_rank)
+        return sessions if len(sessions) < 2 or self.spec.persistent else sorted(sessions, key=self._time_rank)
 
     def _of_keys(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         ending = self._between(earliest_end, MAX_TIME_MS)

@@ -64,10 +64,17 @@ def add(kind: str) -> Any:
     return collect
 
 
-def aggregated(stream: Any, kind: str, name: str, value_serde: Any, *, windowed: bool) -> Any:
+WINDOWS = {
+    "tumbling": ks.TimeWindows.of_size_and_grace("10ms", "5ms"),
+    "hopping": ks.TimeWindows.of_size_and_grace("10ms", "5ms").advance_by("5ms"),
+    "sliding": ks.SlidingWindows.of("10ms", grace="5ms"),
+}
+
+
+def aggregated(stream: Any, kind: str, name: str, value_serde: Any, *, windows: str | None) -> Any:
     """Return an aggregate by key, or by key and window."""
     groups = stream.group_by_key()
-    groups = groups.windowed_by(ks.TimeWindows.of_size_and_grace("10ms", "5ms")) if windowed else groups
+    groups = groups if windows is None else groups.windowed_by(WINDOWS[windows])
     if kind == "count":
         table = groups.count(store=name)
     elif kind == "reduce":
@@ -112,9 +119,9 @@ def chain(draw: Any, *, repartitions: bool) -> ks.Topology:
     if repartitions and draw(st.booleans()):
         stream = touched(stream.select_key(lambda key, value: (key or "x")[0]), draw(TOUCHES), "second")
     for number in range(draw(st.integers(1, 2))):
-        serde, windowed = SERDES[draw(st.sampled_from(sorted(SERDES)))], draw(st.booleans())
-        table = aggregated(stream, draw(AGGREGATES), f"store{number}", serde, windowed=windowed)
-        rekeyed = (lambda window, _: window.key) if windowed and repartitions else None
+        serde, windows = SERDES[draw(st.sampled_from(sorted(SERDES)))], draw(st.sampled_from([None, *WINDOWS]))
+        table = aggregated(stream, draw(AGGREGATES), f"store{number}", serde, windows=windows)
+        rekeyed = (lambda window, _: window.key) if windows and repartitions else None
         stream = touched(table.to_stream(rekeyed), draw(TOUCHES), f"side{number}")
     several = draw(st.booleans())
     chosen = {"partitioner": lambda topic, key, value, count: range(count)} if several else {}

@@ -344,9 +344,7 @@ def _held(store: Store) -> tuple[dict[Any, Any], ...]:
 
 def _lists_bytes(rows: RowsByKey) -> int:
     lists = rows.entries
-    sample = {
-        key: lists[key] for key in chain(islice(lists, _SAMPLE), islice(reversed(lists), _SAMPLE)) if key is not None
-    }
+    sample = {key: lists[key] for key in chain(islice(lists, _SAMPLE), islice(reversed(lists), _SAMPLE))}
     by_key = sum(size_of(key) + getsizeof(entries) for key, entries in sample.items()) * len(lists)
     content = sum(size_of(entries[0]) for entries in sample.values()) * len(rows)
     return getsizeof(lists) + (by_key + content) // max(1, len(sample))

@@ -200,6 +200,11 @@ def _changing(order: dict[str, object], customer: dict[str, object]) -> dict[str
     return result
 
 
+def _naming(order: dict[str, Any], customer: dict[str, Any]) -> dict[str, Any]:
+    """Read both arguments only."""
+    return {**order, "name": customer["name"]}
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("serde", [Serdes.json(), JsonSerde(sort_keys=True)])
 def test_a_joiner_that_changes_its_arguments_changes_no_row_and_no_other_result(recorded: bool, serde: Any) -> None:
@@ -218,6 +223,27 @@ def test_a_joiner_that_changes_its_arguments_changes_no_row_and_no_other_result(
     ]
     published = [event for event in events if isinstance(event, RecordProduced) and event.topic.startswith("fk-")]
     assert {type(event.value) for event in published} == ({SerializedValue} if recorded else set())
+
+
+@pytest.mark.parametrize("joiner", [_changing, _naming, lambda order, customer: {"order": order, "of": customer}])
+def test_rows_of_a_join_change_neither_with_its_joiner_nor_with_the_nodes_after_it(joiner: Any) -> None:
+    """A joiner that only reads its arguments gets the rows themselves; an observed run, which copies more, agrees."""
+
+    def run(**options: Any) -> list[Any]:
+        builder = StreamsBuilder("fk")
+        orders, customers = builder.table("orders", store="kept-orders"), builder.table("customers", store="kept")
+        joined = orders.join(customers, joiner, foreign_key=lambda order: order["of"]).to_stream()
+        joined.peek(lambda _, value: value.update(seen=value.get("seen", 0) + 1)).to("out")
+        driver = TopologyTestDriver(builder.build(), **options)
+        given = [TopicRecord("orders", -1, -1, n, f"o{n % 3}", {"n": n, "of": f"c{n % 2}"}) for n in range(9)]
+        named = [TopicRecord("customers", -1, -1, n, f"c{n % 2}", {"name": f"{n}"}) for n in range(4)]
+        driver.pipe([*given[:5], *named[:2], *given[5:], *named[2:]])
+        stores: list[Any] = [driver.store(name) for name in ("kept-orders", "kept")]
+        rows = [[*store.all()] for store in stores]
+        assert [value["n"] for _, value in rows[0]] == [6, 7, 8]
+        return [rows, driver.create_output_topic("out").read_records()]
+
+    assert run() == run(observe=[].append)
 
 
 def test_answers_go_home_and_questions_where_the_row_is() -> None:

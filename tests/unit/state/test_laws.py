@@ -151,7 +151,9 @@ def test_a_session_store_is_a_list_of_sessions(life: list[Write], earliest: int,
             mine = sorted((row for row in model.items() if row[0].key == key), key=lambda row: row[0].end)
             assert mine == list(store.fetch(key))
             found = [row for row in mine if row[0].end >= earliest and row[0].start <= latest]
-            assert found == list(store.find_sessions(key, earliest, latest))
+            assert (
+                found == list(store.find_sessions(key, earliest, latest)) == store.rows_between(key, earliest, latest)
+            )
 
 
 @given(life=writes, history=st.sampled_from([0, 5, 30, 1000]))
