@@ -18,8 +18,10 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import BrokerError
 from kstreamnb.kafka import bounded_reader
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, fetch
 from kstreamnb.kafka.broker_process import LocalBroker
+from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -127,3 +129,17 @@ def test_topics_are_created_and_deleted_by_a_broker_that_pauses(own: LocalBroker
             over.set()
         wanted = {name for each in created for name in each.result()} - {"gone"}
     assert wanted == admin.topics().keys()
+
+
+def test_offsets_are_committed_once_a_broker_is_back(own: LocalBroker) -> None:
+    """A hand-over ends with this: the query has stopped, and its last step must not fail for a short outage."""
+    admin = Admin(own.bootstrap_servers, patience_s=120.0)
+    admin.create_topic("read")
+    commit_offsets(admin, "shop", [("read", 0, 1, OffsetMetadata(5))])
+    own.kill()
+    with ThreadPoolExecutor(1) as pool:
+        committed = pool.submit(commit_offsets, admin, "shop", [("read", 0, 2, OffsetMetadata(6))])
+        time.sleep(45.0)
+        own.start()
+        committed.result(120)
+    assert {"read": {0: 2}} == committed_positions(admin, "shop")
