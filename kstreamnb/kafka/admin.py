@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
     ClusterMetadata,
+    ConfigEntry,
     ConfigResource,
     ConfigSource,
     ListOffsetsResultInfo,
@@ -44,9 +45,10 @@ from kstreamnb.kafka.client import (
 T = TypeVar("T")
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
+_KNOWN_S = 3.0  # how long the first attempt waits for a broker that has answered before
 _ANSWERS = 5  # of each broker, on average, before a new topic counts as known: all but 1 of 150 have then answered
 _MOST_ANSWERS = 30  # of a large cluster
-_FINAL, _UNNAMED, _PASSING = codes("final"), codes("unnamed"), codes("passing")
+_FINAL, _UNNAMED, _PASSING, _NO_ANSWER = map(codes, ("final", "unnamed", "passing", "no-answer"))
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,14 @@ class Admin:
         self.patience_s = patience_s
         self._errors: list[KafkaError] = []
         self._reached = False
-        defaults = {"error_cb": self._errors.append}
-        self.client = client(AdminClient, connection(servers, defaults=defaults, allow_auto_create_topics=False))
+        self.client = self._new_client()
+        self._before: AdminClient | None = None
         self._call_s = min(10.0, patience_s)
+        self._wait_s = min(1.0, patience_s)
+
+    def _new_client(self) -> AdminClient:
+        defaults = {"error_cb": self._errors.append}
+        return client(AdminClient, connection(self.servers, defaults=defaults, allow_auto_create_topics=False))
 
     def __repr__(self) -> str:
         return f"<Admin of {shown_servers(self.servers)}>"
@@ -114,12 +121,18 @@ class Admin:
         check_arguments(Admin.create_topic, locals())
         texts = {key: _setting_text(key, value) for key, value in (config or {}).items()}
         self._reach(name, f'creating topic "{name}"')
-        topic = NewTopic(name, partitions, replicas, config=texts)
-        try:
-            self.client.create_topics([topic])[name].result(self.patience_s)
-        except (KafkaException, TimeoutError) as error:
-            if not (exists_ok and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
-                raise kafka_error(f'creating topic "{name}"', error, self.servers) from error
+        topic, unanswered = NewTopic(name, partitions, replicas, config=texts), False
+
+        def create() -> None:
+            nonlocal unanswered
+            try:
+                self.client.create_topics([topic])[name].result(self._call_s)
+            except (KafkaException, TimeoutError) as error:
+                if not ((exists_ok or unanswered) and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
+                    unanswered = unanswered or _passing(error)  # it may have been created
+                    raise
+
+        self.retry(create, f'creating topic "{name}"')
         self._until(lambda: self._is_known(name), f'topic "{name}" did not appear')
 
     def replication(self, topic: str) -> tuple[int, int]:
@@ -144,13 +157,18 @@ class Admin:
             expect(name, str, "name of a topic", hint='name them one by one: delete_topics("orders", "payments")')
         if not names:
             return
-        self._reach(names[0], f'deleting topic "{names[0]}"')
-        for name, future in self.client.delete_topics(list(names)).items():
-            try:
-                future.result(self.patience_s)
-            except (KafkaException, TimeoutError) as error:
-                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise kafka_error(f'deleting topic "{name}"', error, self.servers) from error
+
+        def delete() -> None:
+            for name, future in self.client.delete_topics(list(names)).items():
+                try:
+                    future.result(self._call_s)
+                except KafkaException as error:
+                    if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise about_topic(error.args[0], name) from error
+
+        what = "deleting topic " + ", ".join(f'"{name}"' for name in names)
+        self._reach(names[0], what)
+        self.retry(delete, what)
         self._until(lambda: not self.existing(names), f"topics {', '.join(names)} are still there")
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, int]:
@@ -179,7 +197,7 @@ class Admin:
         if metadata is None:
             raise kafka_error(what, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
-        config = self.client.describe_configs([resource])[resource].result(self.patience_s)
+        config = self._configs([resource], what)[resource]
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = sorted((entry.name, entry.value) for entry in config.values() if entry.source == own)
         return TopicDescription(name, len(metadata.partitions), len(metadata.partitions[0].replicas), tuple(changed))
@@ -196,13 +214,20 @@ class Admin:
         if missing := [topic for topic in topics if topic not in resources]:
             cluster = self.retry(partial(self._listed, missing[0]), "listing brokers")
             resources |= dict.fromkeys(missing, ConfigResource(ResourceType.BROKER, str(min(cluster.brokers))))
-        asked = {resource: self.client.describe_configs([resource])[resource] for resource in {*resources.values()}}
+        asked = self._configs({*resources.values()}, "looking up settings")
         values: dict[str, dict[str, str]] = {}
         for topic, resource in resources.items():
-            entries = asked[resource].result(self.patience_s)
+            entries = asked[resource]
             both = {name: entries.get(name) or entries.get(f"log.{name}") for name in names}
             values[topic] = {name: entry.value for name, entry in both.items() if entry is not None}
         return values
+
+    def _configs(self, resources: Iterable[ConfigResource], what: str) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        def ask() -> dict[ConfigResource, dict[str, ConfigEntry]]:
+            futures = {each: self.client.describe_configs([each])[each] for each in resources}
+            return {each: future.result(self._call_s) for each, future in futures.items()}
+
+        return self.retry(ask, what)
 
     def existing(self, topics: Iterable[str]) -> set[str]:
         """Return which of some topics exist.
@@ -359,10 +384,23 @@ class Admin:
                 )
                 if final or not _passing(error) or time.monotonic() - began > self.patience_s:
                     raise kafka_error(what, error, self.servers, why=why) from error
+                if _code(error) is None or _code(error) in _NO_ANSWER:
+                    self._change_client()
             else:
-                self._reached = True
+                self._reached, self._before = True, None
+                self._wait_s = max(self._wait_s, min(_KNOWN_S, self._call_s))
                 return result
             time.sleep(_PAUSE_S)
+
+    def _change_client(self) -> None:
+        """Ask next with another client: a new one, and in turn the one before it, and wait longer for its answer.
+
+        If no broker was up when librdkafka asked for them, it never connects again (its issue 5301). The client before
+        may know brokers that are not among the given addresses.
+        """
+        before = self._before
+        self.client, self._before = (self._new_client(), self.client) if before is None else (before, None)
+        self._wait_s = min(2 * self._wait_s, self._call_s)
 
     def _reach(self, topic: str, what: str) -> None:
         """Find a broker before the first request, so that one that refuses connections is reported soon."""
@@ -370,8 +408,11 @@ class Admin:
             self.retry(partial(self._listed, topic), what)
 
     def _listed(self, *topic: str) -> ClusterMetadata:
-        """Return what the cluster knows of one topic, or of all; the first answer is awaited for a second at most."""
-        return self.client.list_topics(*topic, timeout=self._call_s if self._reached else min(1.0, self._call_s))
+        """Return what the cluster knows of one topic, or of all; what it waits for grows with each failure."""
+        metadata = self.client.list_topics(*topic, timeout=self._wait_s)
+        if not metadata.brokers:  # the broker that answered has been too slow for the cluster's controller
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker is up"))  # noqa: SLF001
+        return metadata
 
     def _reason(self) -> KafkaError | None:
         """Return librdkafka's last error about a connection: a call that found no broker does not know the reason."""
@@ -421,4 +462,5 @@ def _passing(error: KafkaException | TimeoutError) -> bool:
     if isinstance(error, TimeoutError):
         return True
     reason = error.args[0]
-    return bool(reason.retriable() or reason.code() in _PASSING)
+    fenced = reason.code() == KafkaError.INVALID_REPLICATION_FACTOR and "fenced" in reason.str()  # all brokers, for now
+    return bool(fenced or reason.retriable() or reason.code() in _PASSING)

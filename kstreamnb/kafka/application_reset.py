@@ -34,6 +34,7 @@ from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import commits_topic
 from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, to_files
 from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, TopicClaim
+from kstreamnb.kafka.transaction_end import repeat_call
 from kstreamnb.kafka.transactional_writer import transactional_id
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
@@ -43,7 +44,8 @@ Beginning: TypeAlias = Instant | Mapping[int, int]
 """An instant, "earliest", "latest", one offset for every partition, or offsets by partition."""
 _INTERNAL = ("-changelog", "-repartition")
 _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
-_CALL_S = 30.0
+_CALL_S = 10.0
+_FENCE_S = 60.0
 _ASK_S = 5.0
 _MARK = "set by a reset"
 _TOO_LONG = 32_000 * "x"
@@ -327,7 +329,7 @@ def fence(servers: Servers, application: str) -> None:
     for slot in (None, *range(slots)):
         producer = client(Producer, connection(servers, transactional_id=transactional_id(application, slot)))
         try:
-            producer.init_transactions(_CALL_S)
+            repeat_call(producer.init_transactions, _CALL_S, patience_s=_FENCE_S)
         except KafkaException as error:
             raise kafka_error(f'fencing "{application}"', error, servers) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
 from operator import itemgetter
@@ -31,6 +31,7 @@ _NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 _NO_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
 _SKIP_OR_RESET = "keep records longer; reset the application, or deploy it with fail_on_loss=False to read what is left"
 _PATIENCE_S = 300.0
+_SILENT_S = 10.0  # after which another consumer reads the rest
 _CALL_S = 5.0
 _TUNING = {
     "fetch.wait.max.ms": 20,
@@ -189,26 +190,45 @@ def fetch(
     """
     settings = bounded_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
-    # Removed from the idle ones; only a clean end puts it back.
-    consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
-    try:
-        for topic in sorted({piece.topic for piece in pieces} - known):
-            # optional: librdkafka itself asks for topics that are new to it once a second
-            with suppress(KafkaException):
-                refusal = consumer.list_topics(topic, timeout=_CALL_S).topics[topic].error
-                if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise kafka_error(f'reading topic "{topic}"', refusal, servers)  # a fetch would wait for ever
-            known.add(topic)
-        yield from _fetch(consumer, servers, pieces, chunk, skipped)
-    except BaseException:
+    left, silent_s, end = [*pieces], _SILENT_S, time.monotonic() + _PATIENCE_S
+    while True:
+        # Removed from the idle ones; only a clean end puts it back.
+        consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
+        try:
+            _learn(consumer, servers, {piece.topic for piece in left} - known)
+            rest = yield from _fetch(consumer, servers, left, chunk, skipped, silent_s)
+        except BaseException:
+            consumer.close()
+            raise
+        if not rest:
+            _idle[name] = consumer, known | {piece.topic for piece in pieces}
+            return
         consumer.close()
-        raise
-    _idle[name] = consumer, known
+        silent_s *= 2  # the next one may wait longer for large records
+        if rest != left:
+            left, silent_s, end = rest, _SILENT_S, time.monotonic() + _PATIENCE_S
+        if time.monotonic() > end:
+            raise BrokerError(f"no record arrived within {_PATIENCE_S:.0f} s", detail=f"still to read: {left}")
+
+
+def _learn(consumer: Consumer, servers: Servers, topics: Iterable[str]) -> None:
+    """Ask for topics, which is optional: librdkafka itself asks for those that are new to it once a second."""
+    for topic in sorted(topics):
+        with suppress(KafkaException):
+            refusal = consumer.list_topics(topic, timeout=_CALL_S).topics[topic].error
+            if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise kafka_error(f'reading topic "{topic}"', refusal, servers)  # a fetch would wait for ever
 
 
 def _fetch(
-    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, skipped: list[Piece] | None
-) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    consumer: Consumer,
+    servers: Servers,
+    pieces: Sequence[Piece],
+    chunk: int,
+    skipped: list[Piece] | None,
+    silent_s: float,
+) -> Generator[tuple[str, int, list[RawRecord]], None, list[Piece]]:
+    """Read pieces; return the rest if nothing arrives for a while: librdkafka may never connect again (issue 5301)."""
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
     missing = sum(each.end - each.start for each in pieces)
@@ -218,7 +238,6 @@ def _fetch(
     last_message = time.monotonic()
     while ends:
         messages = arrived(consumer, max(1, min(chunk, missing)), 0.01)
-        last_message = time.monotonic() if messages else last_message
         for partition, run in _runs(messages):
             end, rows = ends.get(partition), waiting.get(partition, [])
             error = run[0].error()
@@ -243,8 +262,11 @@ def _fetch(
             while len(rows) >= chunk or (rows and partition not in ends):
                 yield *partition, raw_records(rows[:chunk])
                 del rows[:chunk]
-        if time.monotonic() - last_message > _PATIENCE_S:
-            raise BrokerError(f"no record arrived within {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+        last_message = time.monotonic() if messages else last_message  # not before the caller has taken the chunks
+        if time.monotonic() - last_message > silent_s:
+            yield from ((*partition, raw_records(rows)) for partition, rows in waiting.items() if rows)
+            break
+    return [Piece(*partition, reached[partition], end) for partition, end in ends.items()]
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
@@ -359,6 +381,10 @@ class TopicFollower:
             if messages:
                 taken.append((piece.topic, piece.partition, raw_records(messages)))
         return taken
+
+    def has_seen(self, offsets: Offsets) -> bool:
+        """Return whether everything before these offsets has arrived."""
+        return all(self._next.get(partition, 0) >= offset for partition, offset in by_partition(offsets).items())
 
     def close(self) -> None:
         """Close the connection."""

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from confluent_kafka import KafkaError, KafkaException
+
 from kstreamnb.errors import BrokerError
-from kstreamnb.kafka.client import Servers, connection
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.client import connection
 
 NO_TIME = -1
 _VERSION, _OLD_VERSION = 2, 1
@@ -107,8 +110,13 @@ class _Partition(ctypes.Structure):
     )
 
 
-def commit_offsets(servers: Servers, group: str, offsets: Iterable[CommittedOffset]) -> None:
+def commit_offsets(admin: Admin, group: str, offsets: Iterable[CommittedOffset]) -> None:
     """Commit offsets of a group that has no members, with metadata that Kafka Streams reads.
+
+    Args:
+        admin: names the brokers; its patience is that with brokers that are away, of which one attempt takes 45 s.
+        group: id of the group.
+        offsets: the offsets with their metadata.
 
     Raises:
         BrokerError: the brokers refused, or did not answer.
@@ -116,7 +124,7 @@ def commit_offsets(servers: Servers, group: str, offsets: Iterable[CommittedOffs
     library = _library()
     text = ctypes.create_string_buffer(_TEXT)
     settings = library.rd_kafka_conf_new()
-    for name, value in connection(servers, group_id=group, enable_auto_commit=False).items():
+    for name, value in connection(admin.servers, group_id=group, enable_auto_commit=False).items():
         if isinstance(value, str | int | float | bool):  # others, such as callbacks and loggers, are Python's
             shown = str(value).lower() if isinstance(value, bool) else str(value)
             library.rd_kafka_conf_set(settings, name.encode(), shown.encode(), text, _TEXT)
@@ -127,10 +135,13 @@ def commit_offsets(servers: Servers, group: str, offsets: Iterable[CommittedOffs
     try:
         for topic, partition, offset, metadata in offsets:
             _add(library, wanted, topic, partition, offset, encode_metadata(metadata).encode())
-        code = library.rd_kafka_commit(consumer, wanted, 0)
-        if code != _OK:
-            reason = library.rd_kafka_err2str(code).decode()
-            raise BrokerError(f'offsets of group "{group}" were not committed', detail=reason)
+
+        def commit() -> None:
+            code = library.rd_kafka_commit(consumer, wanted, 0)
+            if code != _OK:
+                raise KafkaException(KafkaError(code))
+
+        admin.retry(commit, f'committing offsets of group "{group}"')
     finally:
         library.rd_kafka_topic_partition_list_destroy(wanted)
         library.rd_kafka_destroy(consumer)
@@ -158,7 +169,6 @@ def _library() -> Any:
         ("rd_kafka_topic_partition_list_destroy", None, [pointer]),
         ("rd_kafka_mem_malloc", pointer, [pointer, size]),
         ("rd_kafka_commit", ctypes.c_int, [pointer, pointer, ctypes.c_int]),
-        ("rd_kafka_err2str", text, [ctypes.c_int]),
         ("rd_kafka_destroy", None, [pointer]),
     ):
         function = getattr(library, name)

@@ -16,10 +16,11 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.background import background
-from kstreamnb.errors import BrokerError, DataLossError, FencedError
+from kstreamnb.errors import BrokerError, DataLossError, EngineError, FencedError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import PartitionId
 from kstreamnb.kafka.bounded_reader import first_messages
+from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import OutputColumns
 
 FirstRecords: TypeAlias = dict[PartitionId, tuple[bytes | None, bytes | None]]
@@ -31,6 +32,8 @@ _PAUSE_S = 0.1
 _READ_S = 30.0
 _RETRY_S = 0.05
 _CONNECT_S = 1.0
+_RECONNECT_S = 3.0
+_LOOK_S = 5.0
 _JOIN_S = 0.2
 _PATIENCE_S = 600.0
 
@@ -122,8 +125,17 @@ def repeat_call(
     *arguments: object,
     patience_s: float = _PATIENCE_S,
     closing: threading.Event | None = None,
+    cut_off: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that."""
+    """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that.
+
+    Args:
+        call: the call.
+        arguments: of the call; the last one is how many seconds it may take.
+        patience_s: after how many seconds a failure is raised.
+        closing: ends the repetition, too.
+        cut_off: ends it as well if it returns True after a failure.
+    """
     end = time.monotonic() + patience_s
     while True:
         try:
@@ -131,12 +143,37 @@ def repeat_call(
             return
         except KafkaException as error:
             over = time.monotonic() > end or (closing is not None and closing.is_set())
-            if over or not error.args[0].retriable():
+            if over or not error.args[0].retriable() or cut_off():
                 raise
         time.sleep(_RETRY_S)  # with no broker in reach, some calls fail at once
 
 
-def call_within(seconds: float, call: Callable[[], object], *, closing: threading.Event) -> None:
+def is_cut_off(producer: Producer, servers: Servers, topic: str) -> bool:
+    """Return whether a producer has no broker although one answers, so that only another producer can continue.
+
+    If no broker was up when librdkafka asked for them, as after a pause of a lone broker, it never connects again (its
+    issue 5301).
+
+    Args:
+        producer: asked last, so that it has had time to connect again.
+        servers: of a client that asks first.
+        topic: an existing topic.
+    """
+    try:
+        Admin(servers, patience_s=_CONNECT_S).topics([topic])
+        producer.list_topics(topic, timeout=_RECONNECT_S)
+    except (EngineError, KafkaException) as error:
+        return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT  # noqa: SLF001
+    return False
+
+
+def call_within(
+    seconds: float,
+    call: Callable[[], object],
+    *,
+    closing: threading.Event,
+    cut_off: Callable[[], bool] = lambda: False,
+) -> None:
     """Make a call that librdkafka may never end, whatever timeout it is given.
 
     If the broker that coordinates a group is killed, sending offsets may wait forever. The thread of such a call stays,
@@ -146,14 +183,20 @@ def call_within(seconds: float, call: Callable[[], object], *, closing: threadin
         seconds: how long to wait.
         call: has no result.
         closing: ends the wait, too.
+        cut_off: asked every few seconds; True ends the wait as well.
 
     Raises:
         KafkaException: the call failed, or has not ended in time.
     """
     errors: list[BaseException] = []
     thread, end = background(call, "kstreamnb-transaction", died=errors.append), time.monotonic() + seconds
+    look = time.monotonic() + _LOOK_S
     while thread.is_alive() and time.monotonic() < end and not closing.is_set():
         thread.join(_JOIN_S)
+        if thread.is_alive() and time.monotonic() > look:
+            if cut_off():
+                break
+            look = time.monotonic() + _LOOK_S
     if thread.is_alive():
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:g} s"))  # noqa: SLF001
     if errors:

@@ -37,6 +37,7 @@ from kstreamnb.kafka.transaction_end import (
     awake_s,
     call_within,
     first_open_records,
+    is_cut_off,
     is_over,
     named_partitions,
     never_ended,
@@ -51,7 +52,7 @@ from kstreamnb.kafka.transaction_end import (
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _CALL_S = 5.0
 _ABORT_S = 10.0
-_PAUSE_S = 0.05
+_FENCE_S, _PATIENCE_S = 120.0, 600.0
 _SETTLE_S = 60.0
 _END_S = 5.0
 _LOST_S = 1.0
@@ -145,11 +146,7 @@ class TransactionalWriter(BatchWriter):
             self._refuse_overtaken()
             history.refuse_lost(last, self.finished + 1)
         between("checked")
-        try:
-            await_broker(producer, self.marker_topic)
-            repeat_call(producer.init_transactions, 120.0)
-        except KafkaException as error:
-            raise self._error(error) from error
+        producer = self._fence(producer)
         between("fenced")
         if self.slot is not None:
             self._refuse_overtaken()
@@ -163,6 +160,18 @@ class TransactionalWriter(BatchWriter):
                 self._group = self._new_group()
         _unfinished[:] = [each for each in _unfinished if not is_over(each)]
         return self.marker
+
+    def _fence(self, producer: Producer) -> Producer:
+        """Fence every older writer; return the producer that did, which is another one if this one was cut off."""
+        while True:
+            try:
+                await_broker(producer, self.marker_topic)
+                self._repeat(producer, producer.init_transactions, _FENCE_S)
+                return producer
+            except KafkaException as error:
+                if self._closing.is_set() or not self._is_cut_off(producer):
+                    raise self._error(error) from error
+            producer = self.new_producer()
 
     def _refuse_overtaken(self) -> None:
         if self.claim is not None and not self.claim.holds():
@@ -182,12 +191,11 @@ class TransactionalWriter(BatchWriter):
         """
         self._admin, producer, written = Admin(self.servers), self.new_producer(), FirstRecords()
         create_commits_topic(self._admin, self.marker_topic, self.replicas)
+        producer = self._fence(producer)
         try:
-            await_broker(producer, self.marker_topic)
-            repeat_call(producer.init_transactions, 120.0)
             producer.begin_transaction()
             self._send(producer, Marker(self.query, -1, "", ""), written)
-            repeat_call(producer.commit_transaction, _CALL_S)
+            self._repeat(producer, producer.commit_transaction)
         except KafkaException as error:
             self._drop(producer)
             raise self._error(error) from error
@@ -266,7 +274,7 @@ class TransactionalWriter(BatchWriter):
                 between("produced")
                 self._send_positions(producer, positions or {})
                 between("offsets")
-                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
+                self._repeat(producer, producer.commit_transaction)
             except KafkaException as error:
                 raise self._failure(producer, error, batch, awake_s() - begun, written) from error
             except BaseException:  # of the output, of a test, or Ctrl-C: the batch is published after a restart
@@ -312,7 +320,7 @@ class TransactionalWriter(BatchWriter):
                 marker, written = replace(batch, lacking=tuple(sorted(left))), FirstRecords()
                 producer.begin_transaction()
                 self._send(producer, marker, written)
-                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
+                self._repeat(producer, producer.commit_transaction)
                 self._await_end(written, f"batch {batch.batch}")
                 self.marker, self._committed = marker, None
             producer.begin_transaction()
@@ -322,7 +330,7 @@ class TransactionalWriter(BatchWriter):
                 self._send(producer, batch, left)
             while producer.flush(_CALL_S):
                 refuse_closing(self._closing)
-            repeat_call(producer.abort_transaction, _CALL_S, closing=self._closing)
+            self._repeat(producer, producer.abort_transaction)
         except KafkaException as error:
             raise self._failure(producer, error, batch.batch, 0.0, left) from error
         self._await_end(left, f"batch {batch.batch}")
@@ -350,7 +358,7 @@ class TransactionalWriter(BatchWriter):
             try:
                 producer.begin_transaction()
                 count, _ = self._produce(producer, output, written)
-                repeat_call(producer.commit_transaction, _CALL_S, closing=self._closing)
+                self._repeat(producer, producer.commit_transaction)
             except KafkaException as error:
                 raise self._failure(producer, error, -1, awake_s() - begun, written) from error
             self._await_end(written, "these records")
@@ -384,9 +392,17 @@ class TransactionalWriter(BatchWriter):
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
             patience_s = self._timeout_ms / 2000  # then it can still be aborted; a new producer finds the coordinator
-            send = partial(producer.send_offsets_to_transaction, partitions, group, _CALL_S)
-            repeated = partial(repeat_call, send, patience_s=patience_s, closing=self._closing)
-            call_within(patience_s, repeated, closing=self._closing)
+            send = partial(producer.send_offsets_to_transaction, partitions, group)
+            repeated = partial(self._repeat, producer, send, patience_s)
+            call_within(patience_s, repeated, closing=self._closing, cut_off=partial(self._is_cut_off, producer))
+
+    def _repeat(self, producer: Producer, call: Callable[[float], object], patience_s: float = _PATIENCE_S) -> None:
+        """Repeat a call of a producer until its outcome is known, or the producer is cut off from the brokers."""
+        cut_off = partial(self._is_cut_off, producer)
+        repeat_call(call, _CALL_S, patience_s=patience_s, closing=self._closing, cut_off=cut_off)
+
+    def _is_cut_off(self, producer: Producer) -> bool:
+        return is_cut_off(producer, self.servers, self.marker_topic)
 
     def _failure(
         self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords

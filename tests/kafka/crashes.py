@@ -43,11 +43,12 @@ from tests.kafka.deployed import BROKER, points_of, slug
 __all__ = ["BROKER_CONFIG", "TWO", "VICTIMS", "Cell", "Ordeal", "RecoveringOrdeal", "main", "run_victim", "wrong_end"]
 
 PATIENCE_S = 1800
-TWO, ASLEEP = "two drivers", "asleep"
-VICTIMS = ("driver", "jvm", "worker", "broker", ASLEEP, TWO)
+TWO, ASLEEP, PAUSED = "two drivers", "asleep", "paused broker"
+VICTIMS = ("driver", "jvm", "worker", "broker", PAUSED, ASLEEP, TWO)
 BROKER_CONFIG = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 TIMEOUT_MS = 10_000  # transaction timeout of the drivers that are stopped
 BEYOND_S = 15.0  # minimum time for which they are stopped
+PAUSE_S = 5.0  # for which the broker is stopped: its controller calls it away after 2 s
 _TOO_BUSY = "failed to connect back"  # the machine was too busy for Spark to start at all
 _PROGRAM = ("-m", "tests.kafka.deployed")
 _CODE_AFTER_A_BLOW = {"driver": -signal.SIGKILL, "jvm": 1}  # the others survive it
@@ -238,6 +239,9 @@ class Ordeal:
         if self.victim == "broker":
             self._note_broker()
             return "broker", self._keep_broker
+        if self.victim == PAUSED:
+            self._note_broker()
+            return "pause", self._resume_broker
         return ("sleep", self._keep_awake) if self.victim == ASLEEP else (self.victim, lambda life: None)
 
     def _attend(self, keeper: Callable[[Life], None], life: Life) -> None:
@@ -261,6 +265,15 @@ class Ordeal:
                 time.sleep(0.3)
                 broker.start()
                 self._note_broker()
+            time.sleep(0.02)
+
+    def _resume_broker(self, life: Life) -> None:
+        """Resume the broker some seconds after it was stopped."""
+        while life.process.poll() is None:
+            if _stopped(self._broker_process):
+                time.sleep(PAUSE_S)
+                os.kill(self._broker_process, signal.SIGCONT)
+                self._name_brokers(self._broker_process)
             time.sleep(0.02)
 
     def _keep_awake(self, life: Life) -> None:

@@ -1,10 +1,10 @@
 """Runs five applications in one process, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
 
 The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be killed, and, unless it is to run to
-its end, ``victim`` ("driver", "jvm", "worker", "broker", "freeze" for a driver that is stopped until it is resumed,
-"sleep" for all processes of the deployment), ``times``, and ``skip`` (batches that pass before a kill). It may
-have the ``master`` and ``settings`` of a session on a cluster. Every application continues to its own point and is held
-there; when all five have arrived, the kill happens. Events are printed as lines of JSON.
+its end, ``victim`` ("driver", "jvm", "worker", "broker", "pause" for a broker that is stopped until it is resumed,
+"freeze" for a driver, "sleep" for all processes of the deployment), ``times``, and ``skip`` (batches that pass before
+a kill). It may have the ``master`` and ``settings`` of a session on a cluster. Every application continues to its own
+point and is held there; when all five have arrived, the kill happens. Events are printed as lines of JSON.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
 _OF_EXECUTORS = (WHILE, IN_SLOT, BETWEEN_SLOTS, STATE, INSIDE)
 BROKER = "broker.pid"
 """The file of the folder with the process ids of the brokers to kill."""
+_OF_BROKERS = {"broker": signal.SIGKILL, "pause": signal.SIGSTOP}
 
 SETTINGS = {"spark.driver.memory": "512m"}
 _PATIENCE_S = 900
@@ -93,7 +94,7 @@ class Doom:
 
     def _aimed(self) -> bool:
         """Return whether the victims are known: brokers are named once they have recovered from the last blow."""
-        return self.victim != "broker" or (self.folder / BROKER).exists()
+        return self.victim not in _OF_BROKERS or (self.folder / BROKER).exists()
 
     def _file(self, word: str, point: str) -> Path:
         return hold_file(self.folder, self.applications[point], word, str(os.getpid()))
@@ -134,11 +135,11 @@ class Doom:
         elif self.victim == "worker":
             for pid in _workers(_jvm()):
                 os.kill(pid, signal.SIGKILL)
-        elif self.victim == "broker":
+        elif self.victim in _OF_BROKERS:
             brokers = (self.folder / BROKER).read_text().split()
             (self.folder / BROKER).unlink()
             for number in brokers:
-                os.kill(int(number), signal.SIGKILL)
+                os.kill(int(number), _OF_BROKERS[self.victim])
         with self._turn:
             self._blows += 1
             self._left = dict.fromkeys(self.applications, self.skip)

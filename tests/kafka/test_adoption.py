@@ -58,7 +58,9 @@ class Left:
         """Commit offsets of a topic, with a stream time."""
         time = OffsetMetadata(START_MS + COUNT)
         if offsets:
-            commit_offsets(self.servers, self.name, [(topic, part, offset, time) for part, offset in offsets.items()])
+            commit_offsets(
+                Admin(self.servers), self.name, [(topic, part, offset, time) for part, offset in offsets.items()]
+            )
 
     def look(self, declare: Callable[[Any, str], Any], **config: Any) -> Any:
         """Ask what would be adopted by a topology."""

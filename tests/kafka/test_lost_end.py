@@ -170,7 +170,7 @@ def test_a_broker_that_goes_away_is_no_answer_about_open_transactions(tmp_path: 
     """Librdkafka reports an offset of -1001, and no error, for a partition whose leader has gone."""
     with LocalBroker(data=tmp_path / "kafka") as broker, ThreadPoolExecutor(1) as pool:
         admin = Admin(broker.bootstrap_servers, patience_s=60)
-        admin.create_topic("held")
+        admin.create_topic("held", partitions=PARTITIONS)
         TransactionalWriter(broker.bootstrap_servers, "held", "q1").take_over()
         holder = _begun(broker.bootstrap_servers, "held", {0, 1}, _marker("held"))
         place = "held-commits", 0

@@ -11,10 +11,10 @@ it works on any storage, also for copies of one checkpoint. Other deployments ke
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import NewPartitions
 
-from kstreamnb.errors import UnknownTopicError
+from kstreamnb.errors import BrokerError, UnknownTopicError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import last_value
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
@@ -27,6 +27,7 @@ SHARED_PARTITIONS = 2
 _PARTITION = 1
 _KEY = b"claim"
 _SEND_S = 30.0
+_CALL_S = 10.0
 
 
 class TopicClaim(Claim):
@@ -81,8 +82,12 @@ def create_commits_topic(admin: Admin, topic: str, replicas: int = -1, slots: in
     admin.create_topic(topic, partitions=count, replicas=replicas, config=config, exists_ok=True)
     if admin.topics([topic])[topic] >= count:
         return
+
+    def create() -> None:
+        admin.client.create_partitions([NewPartitions(topic, count)])[topic].result(_CALL_S)
+
     try:
-        admin.client.create_partitions([NewPartitions(topic, count)])[topic].result(admin.patience_s)
-    except KafkaException as error:
-        if admin.topics([topic])[topic] < count:  # else another start was sooner
-            raise kafka_error(f'adding a partition to topic "{topic}"', error, admin.servers) from error
+        admin.retry(create, f'adding a partition to topic "{topic}"')
+    except BrokerError:
+        if admin.topics([topic])[topic] < count:  # else another start was sooner, or the answer was lost
+            raise

@@ -85,9 +85,11 @@ class KafkaOffsetSource:
         return self._own_reader().end()
 
     def follow(self, begin: Offsets) -> None:
-        """Receive the records after these offsets as they arrive, if that is not done already."""
+        """Receive the records after these offsets as they arrive; again if what came before them did not arrive."""
         from kstreamnb.kafka.bounded_reader import TopicFollower
 
+        if self._follower is not None and not self._follower.has_seen(begin):
+            self.close()
         self._follower = self._follower or TopicFollower(self.servers, begin, most=FEW_RECORDS)
 
     def arrived(self, begin: Offsets, seconds: float) -> Offsets | None:

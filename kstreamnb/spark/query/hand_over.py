@@ -19,10 +19,10 @@ from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, read
 from kstreamnb.topology.partitions import owned_topics
 
 if TYPE_CHECKING:
-    from kstreamnb.kafka.client import Servers
+    from kstreamnb.kafka.admin import Admin
     from kstreamnb.spark.query.query import Query
 
-_ATTEMPTS, _END_S = 3, 30.0
+_ATTEMPTS, _END_S, _PATIENCE_S = 3, 30.0, 120.0
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,12 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
     tasks = single_tasks(read_tasks(query.spark, query.deployment, query.control.files).values())
     positions = query.control.action.last.positions
     application = query.deployment.application
-    inner = _repartition_topics(query, sink.writer.servers)
+    from kstreamnb.kafka.admin import Admin
+
+    admin = Admin(sink.writer.servers, patience_s=_PATIENCE_S)
+    inner = _repartition_topics(query, admin)
     offsets = {topic: parts for topic, parts in positions.items() if topic in application.external} | inner
-    commit_offsets(sink.writer.servers, application.id, list(_with_times(tasks, offsets)))
+    commit_offsets(admin, application.id, list(_with_times(tasks, offsets)))
     logs = tuple(topic.name for topic in changelog_topics(query.deployment))
     return HandOver(application.id, offsets, stream_times(tasks), logs, tuple(_lost(query)))
 
@@ -92,11 +95,9 @@ def _drain(query: Query, timeout_s: float) -> None:
     raise ApplicationStateError(fact, hint="call hand_over() again once its input is idle")
 
 
-def _repartition_topics(query: Query, servers: Servers) -> Offsets:
+def _repartition_topics(query: Query, admin: Admin) -> Offsets:
     """Create the repartition topics, which the query itself does not use; returns their ends."""
-    from kstreamnb.kafka.admin import Admin
-
-    application, admin = query.deployment.application, Admin(servers)
+    application = query.deployment.application
     owned = owned_topics(application.topology, application.id, application.partitions)
     inner = [topic for topic in owned if topic.kind == "repartition"]
     create_owned(admin, inner, application.config.replication_factor)

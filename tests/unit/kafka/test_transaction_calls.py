@@ -7,6 +7,7 @@ import threading
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kstreamnb.kafka import transaction_end
 from kstreamnb.kafka.transaction_end import call_within, repeat_call
 
 
@@ -21,6 +22,23 @@ def test_a_call_that_fails_at_once_is_repeated_with_pauses() -> None:
     with pytest.raises(KafkaException):
         repeat_call(send_offsets, patience_s=0.3)
     assert 2 <= len(attempts) <= 8
+
+
+def test_calls_of_a_producer_that_is_cut_off_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producer never connects again, so that waiting for its answers is of no use."""
+    monkeypatch.setattr(transaction_end, "_LOOK_S", 0.0)
+    answer, looks = threading.Event(), [False, True, False, True]
+
+    def commit() -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=True))
+
+    with pytest.raises(KafkaException, match="timed out"):
+        repeat_call(commit, cut_off=lambda: looks.pop(0))
+    assert [False, True] == looks
+    with pytest.raises(KafkaException, match="no answer"):
+        call_within(600, answer.wait, closing=threading.Event(), cut_off=lambda: looks.pop(0))
+    assert [] == looks
+    answer.set()
 
 
 def test_a_call_that_is_final_is_not_repeated() -> None:
