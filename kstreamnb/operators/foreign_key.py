@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import ByText, CopiedValue, StreamPartitioner
 from kstreamnb.core.operator import BindContext, BlockOperator, Forward, TableView
-from kstreamnb.core.serde import Serde, SerdeAround
+from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
 from kstreamnb.core.traits import NO_TRAITS, JoinTraits, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
 from kstreamnb.operators.tables import NO_ROW
@@ -312,11 +312,15 @@ class ResponseSerde(SerdeAround[Response]):
     expects: ClassVar[str] = "responses of a foreign-key join"
 
     def copy_value(self, value: Response) -> Response | None:
-        """Return the response with a copy of a foreign value that is a dict; other values may have no bytes."""
-        digest, foreign = value[:2]
-        if type(foreign) is not CopiedValue:
-            foreign = CopiedValue(foreign) if type(foreign) is dict and self.inner_serde.is_flat(foreign) else None
-        return None if foreign is None else tuple.__new__(Response, (digest, foreign, None))
+        """Return the response with a copy of the foreign value, unless the value may have no bytes, as None has."""
+        (digest, foreign, _), inner = value, self.inner_serde
+        if type(foreign) is dict and inner.is_flat(foreign):
+            foreign = CopiedValue(foreign)
+        elif foreign is not None and type(foreign) is not CopiedValue:
+            has_bytes = inner.width is not None or (type(inner) is StringSerde and foreign != "")
+            if not has_bytes or type(foreign) not in inner.plain or not inner.keeps(foreign):
+                return None
+        return tuple.__new__(Response, (digest, foreign, None))
 
     def _write(self, value: Response) -> bytes:
         data = self.inner_serde.serialize(value.foreign_value) or b""

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.codec import SerializedValue, by_home
-from kstreamnb.core.operator import Apart, BindContext, BlockOperator, Forward, Operator, Process, TableView
-from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.operator import Apart, BindContext, BlockOperator, Forward, TableView
 from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
 from kstreamnb.operators.foreign_key import HASH_BYTES, Response, RowHash, value_hash
@@ -99,7 +98,7 @@ class RowSerde(BytesSerde):
 
 
 @dataclass(frozen=True)
-class RowSend(Operator):
+class RowSend(BlockOperator):
     """Send the left table's rows, with their hashes, to the task of the same partition that joins answers.
 
     Shape: KTable[K, V] -> stream of (K, Response[V]); a change -> at most 1; store: none; repartition: no.
@@ -113,22 +112,21 @@ class RowSend(Operator):
 
     traits = NO_TRAITS
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        value_bytes, partition = context.value_serde(self.value_serde).serialize, context.partition
-        versioned = self.versioned
-
-        def send(key: object, change: Change, timestamp: int, headers: Headers) -> None:
-            new, _, is_latest = change
-            if is_latest or not versioned:
-                data = None if new is None else value_bytes(new) or b""
-                forward(key, Response(None if data is None else value_hash(data), data, partition), timestamp, ())
-
-        return send
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
+        """Return lines that make the answer."""
+        lines = f"""\
+new, _, is_latest = value
+{"if not is_latest: {skip}" * self.versioned}
+data = None if new is None else {{value_bytes}}(new) or b""
+headers = ()
+value = {{make}}({{kind}}, (None if data is None else {{hash}}(data), data, {{partition}}))"""
+        objects: dict[str, object] = {"make": tuple.__new__, "kind": Response, "partition": context.partition}
+        objects |= {"value_bytes": context.value_serde(self.value_serde).serialize, "hash": value_hash}
+        return Block(lines, {"value"}, objects)
 
 
 @dataclass(frozen=True)
-class RowKeep(Operator):
+class RowKeep(BlockOperator):
     """Keep the latest row of each key of the left table; forward nothing.
 
     Shape: stream of (K, bytes) -> nothing; store: key-value.
@@ -141,10 +139,10 @@ class RowKeep(Operator):
 
     traits = NO_TRAITS
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        put = context.store(self.store).put
-        return lambda key, row, timestamp, headers: put(key, None if row == _NO_ROW else row)
+    def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
+        """Return the line that puts the row."""
+        objects = {"put": context.store(self.store).put, "no_row": _NO_ROW}
+        return Block("{put}(key, None if value == {no_row} else value)", frozenset(), objects, ends=True)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def add_sink(builder: FunctionBuilder, sink: Sink, context: TaskContext) -> None
     if sink.partitioner is not None:
         builder.own_value(sink.name)
     key = write_expression(builder, sink.name, key_serde, "key", in_process=False)
-    value = write_expression(builder, sink.name, value_serde, "value", in_process=_copies(value_serde, context))
+    value = write_expression(builder, sink.name, value_serde, "value", in_process=_copies(sink, context))
     append = builder.name(context.out.append, "produce")
     topic, partition, each, names = plan.topic(str(sink.topic)), "0", "", "key, value"
     by_inner = sink.partitioner is by_inner_key
@@ -85,7 +85,7 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     append, choose = context.out.append, _partitions(sink, context, key_serde)
     fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
     if fixed in context.topic_serdes:
-        write_key, write_value = encoder(key_serde), (copier if _copies(value_serde, context) else encoder)(value_serde)
+        write_key, write_value = encoder(key_serde), (copier if _copies(sink, context) else encoder)(value_serde)
     else:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
     name_topic: Any = sink.topic
@@ -107,9 +107,10 @@ def bind_sink(sink: Sink, context: TaskContext) -> Process:
     return write
 
 
-def _copies(serde: Serde, context: TaskContext) -> bool:
+def _copies(sink: Sink, context: TaskContext) -> bool:
     """Return whether copies may leave instead of bytes: recordings hold those of dicts, but bytes of other values."""
-    return context.in_process and (context.recorder is None or isinstance(serde, JsonSerde))
+    inside = context.in_process or (context.in_query and sink.topic in context.plan.topology.internal_topics)
+    return inside and (context.recorder is None or isinstance(context.plan.serdes(sink)[1], JsonSerde))
 
 
 def _bytes_of(serde: Serde) -> Callable[[Any], Any]:

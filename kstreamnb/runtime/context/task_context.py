@@ -66,8 +66,9 @@ class TaskContext:
 
     ``record_context`` is the current record. ``stamp`` is None or the ``(timestamp, headers)`` that replaces the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
-    timestamp, key, value, headers)`` in wire form; ``in_process``: only this process reads them. ``topic_serdes`` are
-    the serdes of each topic's wire form, and a topic that is not among them carries bytes only.
+    timestamp, key, value, headers)`` in wire form; ``in_process``: only this process reads them; ``in_query``: only
+    tasks of this query read those of internal topics. ``topic_serdes`` are the serdes of each topic's wire form, and a
+    topic that is not among them carries bytes only.
     """
 
     def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
@@ -83,7 +84,7 @@ class TaskContext:
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
-        self.in_process = self.keeps_changelog = self.keeps_copies = False
+        self.in_process = self.in_query = self.keeps_changelog = self.keeps_copies = False
         self.dropped: dict[tuple[str, str], int] = {}
         self.stream_schedules = PunctuationQueue(heap_order=plan.single)
         self.wall_schedules = PunctuationQueue(heap_order=plan.single)

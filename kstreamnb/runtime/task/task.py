@@ -215,6 +215,7 @@ class Task(Checkpointed, Queued):
         commit_every_record: flush caches after each record, as Kafka's test driver does.
         out: gets produced rows; tasks may share it if each is drained before the next one runs.
         in_process: only this process reads the rows and the stores.
+        in_query: only tasks of this query, in any process, read the rows of internal topics.
         rows_of: the factories of stores whose rows are not in memory.
     """
 
@@ -230,6 +231,7 @@ class Task(Checkpointed, Queued):
         commit_every_record: bool = False,
         out: list[Any] | None = None,
         in_process: bool = False,
+        in_query: bool = False,
         rows_of: RowsOf | None = None,
     ) -> None:
         self.plan = plan
@@ -239,7 +241,7 @@ class Task(Checkpointed, Queued):
         self._waiting: set[int] = set()
         context.topic_serdes = topic_serdes(plan, plan.nodes)
         context.keeps_changelog = changelog == "records"
-        context.in_process = in_process
+        context.in_process, context.in_query = in_process, in_query
         context.keeps_copies = in_process and recorder is None and not context.keeps_changelog
         context.stores = make_stores(context, store_order(plan, plan.nodes), rows_of)
         self._note_changes(track=track, changelog=changelog)

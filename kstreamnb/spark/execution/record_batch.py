@@ -10,14 +10,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from enum import Enum
+from functools import partial
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.core.codec import CopiedValue, SerializedValue, to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.kafka_columns import column_to_kafka
@@ -40,6 +42,8 @@ With the key "set" the clock is only set, and no punctuator fires.
 _MANY = 2  # items, for which `itemgetter` returns a tuple
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 _ENCODED = frozenset({SerializedValue, type(None)})
+_BASES: dict[type, Callable[[Any], Any]] = {SerializedValue: bytes, CopiedValue: dict}
+_PORTABLE = _PLAIN | _BASES.keys()
 
 
 @dataclass(slots=True)
@@ -191,8 +195,8 @@ def pack(batch: RecordBatch) -> bytes:
         batch.partition,
         (_thin(order.max_timestamp), _thin(order.input_rank), _thin(order.offset), _thin(order.depth)),
         batch.timestamps,
-        ("encoded", batch.keys) if batch.raw[0] else _pack_column(batch.keys, kafka=batch.kafka),
-        ("encoded", batch.values) if batch.raw[1] else _pack_column(batch.values, kafka=batch.kafka),
+        (SerializedValue, batch.keys) if batch.raw[0] else _pack_column(batch.keys, kafka=batch.kafka),
+        (SerializedValue, batch.values) if batch.raw[1] else _pack_column(batch.values, kafka=batch.kafka),
         batch.headers,
         batch.offsets,
         batch.kafka,
@@ -245,21 +249,52 @@ def repeated(column: int | Numbers, count: int) -> Numbers:
     return np.full(count, column, np.int64) if isinstance(column, int) else column
 
 
-def _pack_column(column: list[Any], *, kafka: bool) -> tuple[str, Any]:
+def are_portable(column: Sequence[Any]) -> bool:
+    """Return whether any process can rebuild all items: builtin values, their wire forms, and the kit's named tuples.
+
+    Example:
+        >>> are_portable(["a", 1, None, SerializedValue(b"b")]), are_portable([object()])
+        (True, False)
+    """
+    others = set(map(type, column)) - _PORTABLE
+    if not all(map(_is_own, others)):
+        return False
+    tuples = [item for item in column if isinstance(item, tuple)] if others else []
+    return not tuples or are_portable([*chain.from_iterable(tuples)])
+
+
+def _is_own(kind: type) -> bool:
+    """Return whether a type is a named tuple or an enumeration of the kit, which has no content but its fields."""
+    return kind.__module__.startswith("kstreamnb.") and (hasattr(kind, "_fields") or issubclass(kind, Enum))
+
+
+def _pack_column(column: list[Any], *, kafka: bool) -> tuple[type | None, Any]:
+    """Return a column and the type that each item but None has; tuple if the types are given with the items.
+
+    Pickle copies builtin values without a call for each, so the column has those from which the items are restored.
+    """
     if kafka or (kinds := set(map(type, column))) <= _PLAIN:
-        return "plain", column
-    if kinds <= _ENCODED:
-        return "encoded", [None if item is None else bytes(item) for item in column]
-    if SerializedValue not in kinds:
-        return "objects", column
-    return "mixed", [
-        (type(item) is SerializedValue, bytes(item) if type(item) is SerializedValue else item) for item in column
-    ]
+        return None, column
+    bases = {kind: base for kind in kinds if (base := _base_of(kind)) is not None}
+    if len(bases) == 1 and kinds <= bases.keys() | {type(None)}:
+        [(kind, base)] = bases.items()
+        return kind, [None if item is None else base(item) for item in column]
+    typed = [(kind, bases[kind](item)) if (kind := type(item)) in bases else (None, item) for item in column]
+    return (tuple, typed) if bases else (None, column)
 
 
-def _unpack_column(form: str, column: Any) -> list[Any]:
-    if form == "encoded":
-        return [None if item is None else SerializedValue(item) for item in column]
-    if form == "mixed":
-        return [SerializedValue(item) if encoded else item for encoded, item in column]
-    return column
+def _base_of(kind: type) -> Callable[[Any], Any] | None:
+    return tuple if hasattr(kind, "_fields") and _is_own(kind) else _BASES.get(kind)
+
+
+def _unpack_column(kind: type | None, column: Any) -> list[Any]:
+    if kind is None:
+        return column
+    if kind is tuple:
+        return [item if kind is None else _restorer(kind)(item) for kind, item in column]
+    restore = _restorer(kind)
+    return [None if item is None else restore(item) for item in column]
+
+
+def _restorer(kind: type) -> Callable[[Any], Any]:
+    return partial(tuple.__new__, kind) if issubclass(kind, tuple) else kind

@@ -22,12 +22,20 @@ from kstreamnb.runtime.context.handlers import RecordProduced
 from kstreamnb.runtime.context.record_context import Batch, RecordPosition
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask, single_tasks
-from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, stretches, to_kafka
+from kstreamnb.spark.execution.record_batch import (
+    COMMIT,
+    WALL,
+    Numbers,
+    OrderKey,
+    RecordBatch,
+    are_portable,
+    stretches,
+    to_kafka,
+)
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, PartitionKey, Positions, Taken
 from kstreamnb.topology.nodes import grouped
 from kstreamnb.topology.partitions import changelog_topic
 
-_PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 _SHORT_RUN = 16
 
 Column: TypeAlias = Sequence[Any]
@@ -221,10 +229,10 @@ def _by_topic(produced: list[ProducedRow], order: OrderKey) -> Iterator[tuple[st
 
 
 def _portable(column: list[Any], serde: Serde | None) -> list[Any]:
-    """Return a column whose items any process can rebuild: builtin values unchanged, all others as bytes."""
-    if serde is None or set(map(type, column)) <= _PORTABLE:
+    """Return a column whose items any process can rebuild: such ones unchanged, all others as bytes."""
+    if serde is None or are_portable(column):
         return column  # without a serde, bytes of some kind
-    return [item if type(item) in _PORTABLE else SerializedValue(to_bytes(serde, item) or b"") for item in column]
+    return [item if are_portable((item,)) else SerializedValue(to_bytes(serde, item) or b"") for item in column]
 
 
 def _as_bytes(column: list[Any], serde: Serde | None) -> list[Any]:

@@ -275,7 +275,12 @@ def new_task(
     track = placed.stateful if track is None else track
     changelog: Changelog = "records" if track and deployment.options.changelogs else "off"
     commits = deployment.options.commit_every_record
-    shared: dict[str, Any] = {"changelog": changelog, "commit_every_record": commits, "rows_of": rows_of}
+    shared: dict[str, Any] = {
+        "changelog": changelog,
+        "commit_every_record": commits,
+        "rows_of": rows_of,
+        "in_query": True,
+    }
     if not placed.members:
         return CachedTask(Task(placed.plan, clock, global_state, track=track, **shared), clock)
     application = deployment.applications[placed.application]
