@@ -10,11 +10,12 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.doctest import DoctestModule
+from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
@@ -120,8 +121,39 @@ def _has_examples(path: Path) -> bool:
     return not path.name.startswith("test_") and any(b">>> " in each.read_bytes() for each in paths)
 
 
+class _Rotated:
+    """Lets each worker of xdist collect the files of a folder beginning with another one.
+
+    On a fresh checkout, workers with the same order compile every file at the same time, each for itself.
+    """
+
+    def __init__(self, config: pytest.Config, worker: dict[str, Any]) -> None:
+        self._begin = int(worker["workerid"].removeprefix("gw")) / worker["workercount"]
+        self._arguments = [config.invocation_params.dir / each.partition("::")[0] for each in config.args]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        report = yield
+        if isinstance(collector, pytest.Directory):
+            first = int(len(report.result) * self._begin)
+            report.result = report.result[first:] + report.result[:first]
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Sort the files again: all workers must have the same tests in the same order."""
+        items.sort(key=lambda item: (self._argument(item.path), item.path.parts, isinstance(item, DoctestItem)))
+
+    @cache  # noqa: B019 - one for each worker
+    def _argument(self, path: Path) -> int:
+        """Return the position of the argument that a file belongs to."""
+        return next((at for at, each in enumerate(self._arguments) if path.is_relative_to(each)), 0)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Examples())
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Rotated(config, config.workerinput))
 
 
 @pytest.hookimpl(wrapper=True)
