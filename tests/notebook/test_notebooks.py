@@ -121,8 +121,8 @@ def test_the_folder_has_a_map_of_its_notebooks() -> None:
 
 @pytest.fixture(scope="module")
 def exporter() -> HTMLExporter:
-    """One exporter for all notebooks, which compiles its templates once."""
-    return HTMLExporter(template_name="basic")
+    """One exporter for all notebooks, which compiles its templates once, without code, which has no pictures."""
+    return HTMLExporter(template_name="basic", exclude_input=True)
 
 
 @pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
