@@ -127,7 +127,7 @@ def test_basedpyright_finds_the_planted_mistakes_and_no_others(by_pyright: Diagn
 
 @pytest.fixture
 def revealed(by_mypy: Messages, by_pyright: Diagnostics) -> Revealed:
-    """What mypy and basedpyright say of the types of the expressions in a file."""
+    """Return a function that reads what mypy and basedpyright say of the types of the expressions in a file."""
 
     def read(file: str) -> tuple[list[str], list[str]]:
         messages = [str(each["message"]) for each in by_pyright[file] if each["severity"] == "information"]
