@@ -27,6 +27,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 # Shells have processes in the background ignore interrupts, which tests send to themselves and to what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests ask servers on this machine, which a proxy of the network does not reach.
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1", "localhost")))
+
 
 def _java() -> str | None:
     home = os.environ.get("JAVA_HOME")
