@@ -127,8 +127,8 @@ class LocalBroker(Closing):
         if self.running:
             return self
         self.data.mkdir(parents=True, exist_ok=True)
-        classpath = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
-        command = [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
+        command = [java(), f"-Xmx{self.heap}", *_JVM, "-cp"]  # first: without Java, no jars are fetched
+        command.append(os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar")))))
         for attempt in range(attempts):
             self.bootstrap_servers, self._guarded, controller = self._addresses()
             self._configure(command, controller)

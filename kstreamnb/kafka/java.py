@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
+from kstreamnb.kafka.storage.checkpoint_lock import unwritable
 
 OLDEST_JAVA = 17
 KAFKA_VERSION = "4.3.1"
@@ -61,8 +62,12 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     home = cache_folder() / f"kafka-{version}"
     if home.is_dir():
         return home
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent) as work:
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(dir=home.parent)
+    except OSError as error:
+        raise unwritable(home.parent, error, hint="set XDG_CACHE_HOME to a writable folder") from error
+    with folder as work:
         Path(work, "settings.xml").write_text(text_of(__package__, "ivy_settings.xml"))
         Path(work, "ivy.xml").write_text(text_of(__package__, "ivy.xml").format(version=version))
         command = [java(), "-jar", str(_ivy_jar()), "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache"]

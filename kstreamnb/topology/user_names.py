@@ -57,6 +57,7 @@ def _short_text(code: CodeType) -> str | None:
     return text if 0 < len(text) <= _LONGEST and text != "<lambda>" else None
 
 
+@lru_cache(maxsize=2048)
 def expression_of(code: CodeType) -> ast.expr | None:
     """Return the expression of a function that consists of a single return; None if its source is not known."""
     for node in ast.walk(Source.for_filename(code.co_filename).tree or ast.Module([], [])):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
-from tests.golden.run import accidents, check, load
+from tests.golden.run import accidents, check, load, main
 
 Vectors = dict[str, list[dict[str, Any]]]
 VECTORS = Path(__file__).with_name("vectors")
@@ -52,6 +53,21 @@ def test_kafka_streams_would_answer_the_same(vectors: Vectors, name: str, start:
 def test_every_vector_is_run(vectors: Vectors) -> None:
     """The chunks above cover every vector."""
     assert COUNTS == {name: len(found) for name, found in vectors.items()}
+
+
+def test_the_command_counts_vectors_and_fails_if_one_differs(
+    vectors: Vectors, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``make golden``: it prints each difference, then the figures."""
+    path, serdes = tmp_path / "serdes.jsonl", [each["serde"] for each in vectors["serdes.jsonl"][:3]]
+    path.write_text("\n".join(map(json.dumps, serdes)))
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == "3 passed, 0 failed, 0 skipped\n"
+    path.write_text("\n".join(map(json.dumps, [*serdes[:2], {**serdes[2], "bytes": "00"}])))
+    assert main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"FAILED serde.{serdes[2]['serde']}.2\n")
+    assert out.endswith("\n2 passed, 1 failed, 0 skipped\n")
 
 
 def test_accidents_are_few_and_each_has_a_reason() -> None:

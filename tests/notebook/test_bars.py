@@ -21,7 +21,7 @@ from kstreamnb import hooks
 from kstreamnb.core.progress import pieces, under_way
 from kstreamnb.notebook import progress_bar
 from kstreamnb.notebook.progress_bar import CellBar, ProgressBar, TerminalBar
-from tests.notebook.shells import loaded_shell
+from tests.notebook.shells import loaded_shell, new_shell
 
 _LONG_S = 60
 
@@ -225,7 +225,7 @@ def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_output_of_the_cell_is_replaced_and_empty_at_the_end() -> None:
     """VS Code and Colab show widgets in outputs alone; an operation that shows nothing leaves no output."""
-    InteractiveShell.instance()
+    new_shell()
     try:
         with capture_output() as shown:
             bar = CellBar()

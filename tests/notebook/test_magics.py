@@ -358,8 +358,11 @@ def offered(shell: Shell, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("jedi", [True, False])
-def test_operators_are_completed_first(shell: Shell, jedi: bool) -> None:
+def test_operators_are_completed_first(
+    shell: Shell, jedi: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The usual next ones, then the others by name, then attributes; the names of other values as ever."""
+    monkeypatch.setattr("jedi.settings.cache_directory", str(tmp_path))  # without a writable one, Jedi finds nothing
     shell.ip.Completer.use_jedi = jedi
     names = offered(shell, "x = words.")
     assert ["filter", "map_values", "group_by_key", "join", "to", "filter_not", "flat_map"] == names[:7]

@@ -20,10 +20,10 @@ def outputs(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def exporter() -> Any:
-    """One exporter for all notebooks, which compiles its templates once."""
+    """One exporter for all notebooks, which compiles its templates once, without code, which has no pictures."""
     from nbconvert import HTMLExporter  # takes each worker half a second, wherever this file runs
 
-    return HTMLExporter(sanitize_html=True)
+    return HTMLExporter(sanitize_html=True, exclude_input=True)
 
 
 @pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])

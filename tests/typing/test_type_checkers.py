@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,10 @@ BUILT = {
 }
 """The types that a builder returns for these serdes."""
 
+Messages = dict[str, list[tuple[int, str]]]
+Diagnostics = dict[str, list[dict[str, object]]]
+Revealed = Callable[[str], tuple[list[str], list[str]]]
+
 pytestmark = pytest.mark.slow
 
 
@@ -57,19 +61,41 @@ def run(*command: str) -> str:
     ).stdout
 
 
-def mypy(path: Path) -> str:
-    """Return mypy's report on a file, independent of the project's own settings."""
-    return run("mypy", "--strict", "--config-file=", "--no-pretty", "--hide-error-context", str(path))
+def revealing(expressions: Iterable[str], path: Path) -> Path:
+    """Write a program that asks a checker for the types of expressions."""
+    path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in expressions))
+    return path
 
 
-def basedpyright(path: Path, tmp_path: Path) -> list[dict[str, object]]:
-    """Return basedpyright's report on a file with pyright's standard rules."""
-    config = tmp_path / "pyrightconfig.json"
-    settings = {"include": [str(path)], "typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """All programs of these tests: each checker reads the package and its libraries once for all of them."""
+    folder = tmp_path_factory.mktemp("programs")
+    return [PROGRAMS, revealing(REVEALED, folder / "revealed.py"), revealing(BUILT, folder / "built.py")]
+
+
+@pytest.fixture(scope="module")
+def by_mypy(files: list[Path]) -> Messages:
+    """Lines and messages of mypy by file, independent of the project's own settings."""
+    options = ("--strict", "--config-file=", "--no-pretty", "--hide-error-context", "--show-absolute-path")
+    found: Messages = {}
+    for line in run("mypy", *options, *map(str, files)).splitlines():
+        if said := re.fullmatch(r"(.+\.py):(\d+): (.*)", line):
+            found.setdefault(Path(said[1]).name, []).append((int(said[2]), said[3]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def by_pyright(files: list[Path]) -> Diagnostics:
+    """Messages of basedpyright by file, with pyright's standard rules."""
+    config = files[-1].with_name("pyrightconfig.json")
+    settings = {"include": [*map(str, files)], "typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     config.write_text(json.dumps({**settings, "pythonVersion": "3.11"}))
     output = run("basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(config))
-    diagnostics: list[dict[str, object]] = json.loads(output)["generalDiagnostics"]
-    return diagnostics
+    found: Diagnostics = {}
+    for each in json.loads(output)["generalDiagnostics"]:
+        found.setdefault(Path(each["file"]).name, []).append(each)
+    return found
 
 
 def line_of(diagnostic: dict[str, object]) -> int:
@@ -85,39 +111,41 @@ def test_there_are_forty_programs_with_a_mistake_each() -> None:
     assert len(re.findall(r"^def p\d\d_", PROGRAMS.read_text(), re.MULTILINE)) == 40
 
 
-def test_mypy_finds_the_planted_mistakes_and_no_others() -> None:
+def test_mypy_finds_the_planted_mistakes_and_no_others(by_mypy: Messages) -> None:
     """With --strict."""
-    found = {int(line) for line in re.findall(r"programs\.py:(\d+): error", mypy(PROGRAMS))}
+    found = {line for line, message in by_mypy[PROGRAMS.name] if message.startswith("error")}
     assert {n: text for n, text in planted().items() if n not in found} == {}, "not found"
     assert found - set(planted()) == set(), "found besides"
 
 
-def test_basedpyright_finds_the_planted_mistakes_and_no_others(tmp_path: Path) -> None:
+def test_basedpyright_finds_the_planted_mistakes_and_no_others(by_pyright: Diagnostics) -> None:
     """Errors, by pyright's standard rules."""
-    found = {line_of(each): each["message"] for each in basedpyright(PROGRAMS, tmp_path) if each["severity"] == "error"}
+    found = {line_of(each): each["message"] for each in by_pyright[PROGRAMS.name] if each["severity"] == "error"}
     assert {n: text for n, text in planted().items() if n not in found} == {}, "not found"
     assert {n: text for n, text in found.items() if n not in planted()} == {}, "found besides"
 
 
-def revealed(expressions: Iterable[str], tmp_path: Path) -> tuple[list[str], list[str]]:
-    """Return what mypy and basedpyright say of the types of expressions."""
-    path = tmp_path / "revealed.py"
-    path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in expressions))
-    by_mypy = [line.split('"', 1)[1] for line in mypy(path).splitlines() if "Revealed type" in line]
-    by_pyright = [str(each["message"]) for each in basedpyright(path, tmp_path) if each["severity"] == "information"]
-    return by_mypy, by_pyright
+@pytest.fixture
+def revealed(by_mypy: Messages, by_pyright: Diagnostics) -> Revealed:
+    """Return a function that reads what mypy and basedpyright say of the types of the expressions in a file."""
+
+    def read(file: str) -> tuple[list[str], list[str]]:
+        messages = [str(each["message"]) for each in by_pyright[file] if each["severity"] == "information"]
+        return [text.split('"', 1)[1] for _, text in by_mypy[file] if "Revealed type" in text], messages
+
+    return read
 
 
-def test_serdes_give_what_a_builder_returns_its_types(tmp_path: Path) -> None:
+def test_serdes_give_what_a_builder_returns_its_types(revealed: Revealed) -> None:
     """Of keys and values, by keyword and by `Consumed.with_`; the names of serdes are texts, which have no types."""
-    for shown in revealed(BUILT, tmp_path):
+    for shown in revealed("built.py"):
         types = [each.rstrip('"').rpartition(' "')[2].replace("uuid.UUID", "UUID") for each in shown]
         assert list(BUILT.values()) == [each.rpartition(".")[2] for each in types]
 
 
-def test_public_names_have_their_real_types(tmp_path: Path) -> None:
+def test_public_names_have_their_real_types(revealed: Revealed) -> None:
     """Neither mypy nor basedpyright reveals Any for these names."""
-    by_mypy, by_pyright = revealed(REVEALED, tmp_path)
+    by_mypy, by_pyright = revealed("revealed.py")
     assert len(by_mypy) == len(by_pyright) == len(REVEALED)
     for (name, part), shown in zip(REVEALED.items(), by_mypy, strict=True):
         assert part in shown, f"{name}: {shown}"

@@ -54,13 +54,13 @@ class SharedLock:
             os.close(file)
 
 
-def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageError:
+def unwritable(folder: Path, error: OSError, kind: str = "folder", hint: str = "") -> StorageError:
     """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
     fact = f'{kind} "{folder}" cannot be written'
     detail = f"the system says: {error.strerror or error}"
     is_file = isinstance(error, FileExistsError | NotADirectoryError)
-    hint = "choose a folder: a file has this name" if is_file else "free disk space, or choose a writable directory"
-    return StorageError(fact, detail=detail, hint=hint)
+    usual = "choose a folder: a file has this name" if is_file else "free disk space, or choose a writable directory"
+    return StorageError(fact, detail=detail, hint=hint or usual)
 
 
 def _opened(path: Path, access: int) -> int:

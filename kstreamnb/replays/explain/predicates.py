@@ -30,10 +30,8 @@ def unmet(predicate: Callable[..., object], *args: object, negate: bool = False)
         'risk was 0, the condition is > 70'
     """
     function = inspect.unwrap(predicate)
-    condition = expression_of(function.__code__) if isinstance(function, FunctionType) else None
-    if condition is None:
+    if not isinstance(function, FunctionType) or (condition := expression_of(function.__code__)) is None:
         return None
-    assert isinstance(function, FunctionType)
     names = {**vars(builtins), **function.__globals__, **_closure(function)}
     names |= dict(zip(function.__code__.co_varnames, args, strict=False))
     try:

@@ -130,8 +130,11 @@ def test_an_edit_of_a_chapter_is_seen_at_once(chapters: Path) -> None:
     assert ks.course.check("coffee.1", 7)
 
 
-def test_a_teachers_chapters_are_found_after_a_change_of_the_folder(chapters: Path, tmp_path: Path) -> None:
+def test_a_teachers_chapters_are_found_after_a_change_of_the_folder(
+    chapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A notebook reads its data from elsewhere; its files are looked for where its kernel has started."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     cells = "import os, kstreamnb as ks", "os.chdir('/')", "print(ks.course.check('coffee.1', 6).sentence)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
     NotebookRecorder(notebook, tmp_path).execute()

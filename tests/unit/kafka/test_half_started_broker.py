@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.errors import BrokerError, MissingJavaError
+from kstreamnb.errors import BrokerError, MissingJavaError, StorageError
 from kstreamnb.kafka import broker_process
 from kstreamnb.kafka.broker_process import LocalBroker
-from kstreamnb.kafka.java import KAFKA_VERSION
+from kstreamnb.kafka.java import KAFKA_VERSION, kafka_jars
 
 Start = Callable[..., LocalBroker]
 _LISTEN = """exec python3 -c '
@@ -151,3 +151,19 @@ def test_a_java_that_is_too_old_is_the_error_of_a_folder_that_it_cannot_format(b
     )
     with pytest.raises(MissingJavaError, match="Java 8 is too old"):
         old.start()
+
+
+def test_without_a_folder_for_kafkas_jars_the_error_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container often runs as a user whose home cannot be written."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    with pytest.raises(StorageError, match='folder "/proc/nowhere/kstreamnb" cannot be written') as caught:
+        kafka_jars()
+    assert caught.value.hint == "set XDG_CACHE_HOME to a writable folder"
+
+
+def test_without_java_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The missing Java is named, not the folder that jars would be fetched into."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingJavaError, match="no Java was found"):
+        LocalBroker(data=tmp_path / "data").start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -273,6 +274,22 @@ def test_of_many_records_the_first_thousand_give_the_reason() -> None:
     assert "value was 1, the condition is > 5" in found.answer
     assert "200 records stopped at filter" in found.because[0]
     assert "only the first 1,000" in found.because[0]
+
+
+def test_the_file_of_a_predicate_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all records: a search of a long module takes milliseconds."""
+    searched = []
+
+    def walk(node: ast.AST, walk: Any = ast.walk) -> Any:
+        searched.append(node)
+        return walk(node)
+
+    monkeypatch.setattr(ast, "walk", walk)
+    builder = ks.StreamsBuilder("searched")
+    builder.stream("in").filter(lambda _, value: value > 55).to("out")
+    found = replay(builder.build(), sample(*(("in", "k", 1, at) for at in range(100)))).why_no_output("out")
+    assert "value was 1, the condition is > 55" in found.answer
+    assert 0 < sum(isinstance(node, ast.Module) for node in searched) <= 3
 
 
 def test_a_topic_that_nobody_writes_is_said_so() -> None:

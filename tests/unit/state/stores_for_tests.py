@@ -173,7 +173,7 @@ def title(spec: StoreSpec) -> str:
     return "-".join(words + ["duplicates"] * spec.retain_duplicates + ["time-ordered"] * bool(spec.extra))
 
 
-def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 200) -> dict[str, Any]:
+def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 64) -> dict[str, Any]:
     """Return everything that can be read from a store."""
     kind = store.spec.kind
     if kind == "versioned":
