@@ -112,6 +112,8 @@ class SchemaRegistry:
             to_dict: converts the user's objects to dicts. Default: None, values are dicts.
             from_dict: converts dicts to the user's objects. Default: None, values are dicts.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``.
+
+        Raises: ConfigError if the schema is not JSON, or the topic is missing.
         """
         check_arguments(SchemaRegistry.avro, locals())
         text = _checked(topic, schema)
@@ -137,6 +139,8 @@ class SchemaRegistry:
             from_dict: converts dicts to the user's objects. Default: None, values are dicts.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``. Default: the
                 client's.
+
+        Raises: ConfigError if the schema is not JSON, or the topic is missing.
         """
         check_arguments(SchemaRegistry.json_schema, locals())
         text = _checked(topic, schema)
