@@ -181,6 +181,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         return f"{called[1]} is an attribute: write it without ()" if called else None
     if isinstance(error, TypeError) and "with_() takes from" in message_of(error):
         return "pass the serdes by position and other options by name, such as name=…"
+    if isinstance(error, TypeError) and message_of(error).startswith("Serdes.json() "):
+        return from_java("Serdes.json", ())
     if isinstance(error, TypeError) and message_of(error).startswith("tuple indices"):
         where = "where gets each record: write lambda record: record.value[…]" if ".where(" in line else None
         return from_java("headers", ()) if "headers[" in line else where

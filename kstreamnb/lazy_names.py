@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pkgutil import get_data
 
 from kstreamnb.errors import UnknownNameError, extra
+from kstreamnb.hints import from_java
 
 _SPARK = "kstreamnb.spark."
 
@@ -36,7 +37,10 @@ def lazy_names(
 
     def load(name: str) -> object:
         if name not in module_of:
-            raise UnknownNameError(package, name, () if name.startswith("_") else module_of)  # Python probes those
+            known = () if name.startswith("_") else module_of  # Python probes those
+            spaces = [each for each in known if module_of[each] == package and not from_java(name, ())]
+            holders = (each for each in spaces if name in dir(import_module(f"{package}.{each}")))
+            raise UnknownNameError(package, name, known, next((f"ks.{each}.{name}" for each in holders), None))
         with extra("spark" if module_of[name].startswith(_SPARK) else extra_name):
             if module_of[name] == package:  # a sub-package
                 return import_module(f"{package}.{name}")

@@ -20,9 +20,10 @@ _NOT_THE_USERS = PACKAGE, contextlib.__file__
 """Files between a call of the user and the kit's code; functions that need an extra are wrapped by contextlib."""
 DYNAMIC_CODE = "<dynamic-code>"
 """The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
-_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
-LIBRARIES = tuple(os.path.join(path, "") for path in dict.fromkeys(map(sysconfig.get_paths().__getitem__, _FOLDERS)))
-"""Folders of Python's library and of installed packages, with a separator at the end."""
+_FOLDERS = map(sysconfig.get_paths().__getitem__, ("stdlib", "platstdlib", "purelib", "platlib"))
+_PACKAGES = (path for path in sys.path if path.rstrip(os.sep).endswith(("site-packages", "dist-packages")))
+LIBRARIES = tuple(os.path.join(path, "") for path in dict.fromkeys((*_FOLDERS, *_PACKAGES)))
+"""Folders of Python's library and of packages, those of the user and the system too, with a separator at the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
+from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.hints import did_you_mean
 
@@ -41,15 +42,11 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
 
 
 def _hint(value: object, kind: object = None) -> str | None:
-    frame = 'make a sample of it: ks.Sample.from_dataframe(frame, topic="orders", timestamp="time", key="user")'
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     kinds = {type(each).__name__ for each in (value, *parts)}
-    records = "make a sample of it: ks.Sample.from_records(records)" if "TopicRecord" in f"{kind}" else None
-    hints = {"DataFrame": frame, "StreamsBuilder": "pass the result of builder.build()"}
-    hints["Replay"] = 'pass the records of a topic: replay.output("totals")'
-    hints["Records"] = 'add the outputs of topics: replay.output("alerts") + replay.output("totals")'
-    hints["Sample"] = "add the samples of all topics: orders + users"
-    return next((hint for kind, hint in hints.items() if kind in kinds), records)
+    records = "records by topic" if "Mapping" in f"{kind}" and parts else "TopicRecord"
+    kinds |= {records} if "TopicRecord" in f"{kind}" else set()
+    return next((hint for name, hint in rows_of("kstreamnb", "argument_hints.tsv") if name in kinds), None)
 
 
 def _shown(value: object) -> str:

@@ -11,11 +11,10 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import FunctionType
 from typing import Any, ClassVar, Generic, Self
 from uuid import UUID
 
-from kstreamnb.core.signatures import taking
+from kstreamnb.core.signatures import adopt_serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.type_variables import TypeVar
 
@@ -53,9 +52,7 @@ class Serde(Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, argument in (("serialize", "value"), ("deserialize", "data")):  # Java's have the topic as well
-            if isinstance(method := vars(cls).get(name), FunctionType):  # not a static or class method
-                taking(method, "self", argument)
+        adopt_serde(cls)
 
     def serialize(self, value: T | None) -> bytes | None:
         """Return Kafka's bytes of a value; None for None.
@@ -125,10 +122,10 @@ class Serde(Generic[T]):
         return self.serialize(value)
 
     def _write(self, value: T) -> bytes:
-        raise NotImplementedError(f"{type(self).__name__} does not implement _write()")
+        raise NotImplementedError(f"{type(self).__name__} has no serialize(value)")
 
     def _read(self, data: bytes) -> T:
-        raise NotImplementedError(f"{type(self).__name__} does not implement _read()")
+        raise NotImplementedError(f"{type(self).__name__} has no deserialize(data)")
 
     def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         fact, advice = self._fault(value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from math import isfinite
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core import serde as scalars
 from kstreamnb.core.arguments import expect
@@ -19,7 +19,8 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import FITTING, SCALARS, STRING, FunctionSerde, Serde, SerdeAround, T, json_fault
 from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
+from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.hints import did_you_mean, from_java
 from kstreamnb.java_texts import LIST_NOT_FIXED
 from kstreamnb.suggesting import Suggesting
 
@@ -31,22 +32,18 @@ def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     return lambda value: "".join(fast(value, 0))
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
 _encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
 
 
 def _finite(text: str) -> float:
-    """Return a number; refuse one such as 1e999, which would be read as infinity and could never be written again."""
+    """Return a number; refuse NaN, and 1e999, which would be read as infinity and could never be written again."""
     number = float(text)
     if not isfinite(number):
-        raise ValueError(f"{text} is beyond the range of a double")
+        raise ValueError(f"{text} is not a finite number")
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 _scan = _DECODER.scan_once  # type: ignore[attr-defined] # typeshed lacks it
 
 
@@ -289,9 +286,6 @@ class SessionWindowedSerde(WindowedSerde):
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
 _OWN_SERDE = "make a serde of two functions: ks.Serdes.serde_from(serialize, deserialize)"
-_REGISTERED = (
-    'use a Schema Registry: ks.kafka.SchemaRegistry("http://…").avro("orders"), .protobuf(…) or .json_schema(…)'
-)
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
@@ -445,6 +439,6 @@ def serde_named(name: str) -> Serde:
     if word not in _NAMED:
         detail = f"the built-in serdes are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session"
         registered = re.search("avro|json_?schema|protobuf", word, re.IGNORECASE)
-        hint = did_you_mean(word, _NAMED) or (_REGISTERED if registered else _OWN_SERDE)
+        hint = did_you_mean(word, _NAMED) or (from_java("Avro", ()) if registered else _OWN_SERDE)
         raise ConfigError(f'no built-in serde is called "{name}"', detail=detail, hint=hint)
     return _NAMED[word]

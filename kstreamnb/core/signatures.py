@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from dis import get_instructions, hasconst, hasname
+from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -103,10 +105,39 @@ def check_runs(function: object, *, many: bool = False) -> None:
             kind, hint = "an async function", "write def instead of async def, and call nothing with await"
         elif inspect.isgeneratorfunction(each) and not many:
             kind, hint = "a generator function", "write return instead of yield, or take flat_map or flat_map_values"
+            hint = "call self.context.forward(record) instead of yield" if name_of(each).endswith(".process") else hint
         else:
             continue
         fact = f'expected a plain function, got {kind}, "{name_of(function)}"'
         raise ConfigError(fact, detail="a call does not run it", hint=hint)
+
+
+def adopt_serde(kind: Any) -> None:
+    """Check the methods of a user's class of serdes, name it, and make errors of ``serialize`` those of serdes.
+
+    Raises: ConfigError for the methods of Java's serdes.
+    """
+    for name, argument in (("serialize", "value"), ("deserialize", "data")):
+        if f"{name}r" in vars(kind):
+            raise ConfigError(f"nothing calls {kind.__name__}.{name}r()", hint=f"write {name}(self, {argument})")
+        if isinstance(method := vars(kind).get(name), FunctionType):  # not a static or class method
+            taking(method, "self", argument)  # Java's has the topic as well
+            if name == "serialize":
+                kind.serialize = _guarded(method)
+    if not hasattr(kind, "name") and "name" not in vars(kind).get("__annotations__", ()):
+        kind.name = kind.__name__
+
+
+def _guarded(serialize: Callable[[Any, object], Any]) -> Callable[[Any, object], bytes | None]:
+    @wraps(serialize)
+    def guarded(serde: Any, value: object) -> bytes | None:
+        try:
+            data = serialize(serde, value)
+            return None if data is None else b"".join((data,))  # a TypeError for other types, such as text
+        except Exception as error:
+            raise serde._unwritable(value, f"{type(error).__name__}: {error}") from error  # noqa: SLF001
+
+    return guarded
 
 
 def only_reads(function: object, at: int) -> bool:

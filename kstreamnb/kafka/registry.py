@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -95,7 +96,7 @@ class SchemaRegistry:
     def avro(
         self,
         topic: str,
-        schema: str | None = None,
+        schema: str | Mapping[str, object] | None = None,
         *,
         is_key: bool = False,
         to_dict: Convert | None = None,
@@ -106,38 +107,44 @@ class SchemaRegistry:
 
         Args:
             topic: the topic.
-            schema: JSON text; without one the serde only reads, by the writers' schemas. Default: None.
+            schema: JSON text or a dict; without one the serde only reads, by the writers' schemas. Default: None.
             is_key: for keys instead of values; default False.
             to_dict: converts the user's objects to dicts. Default: None, values are dicts.
             from_dict: converts dicts to the user's objects. Default: None, values are dicts.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``.
+
+        Raises: ConfigError if the schema is not JSON, or the topic is missing.
         """
         check_arguments(SchemaRegistry.avro, locals())
-        return RegistrySerde("avro", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
+        text = _checked(topic, schema)
+        return RegistrySerde("avro", topic, text, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def json_schema(
         self,
         topic: str,
-        schema: str,
+        schema: str | Mapping[str, object],
         *,
         is_key: bool = False,
         to_dict: Convert | None = None,
         from_dict: Convert | None = None,
         **options: object,
     ) -> Serde:
-        """Make a serde for JSON that is valid under a JSON Schema, given as text; arguments are those of `avro`.
+        """Make a serde for JSON that is valid under a JSON Schema; arguments are those of `avro`.
 
         Args:
             topic: name of the topic.
-            schema: the JSON Schema as text.
+            schema: the JSON Schema, as text or as a dict.
             is_key: for keys instead of values. Default: False.
             to_dict: converts the user's objects to dicts. Default: None, values are dicts.
             from_dict: converts dicts to the user's objects. Default: None, values are dicts.
             options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``. Default: the
                 client's.
+
+        Raises: ConfigError if the schema is not JSON, or the topic is missing.
         """
         check_arguments(SchemaRegistry.json_schema, locals())
-        return RegistrySerde("json_schema", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
+        text = _checked(topic, schema)
+        return RegistrySerde("json_schema", topic, text, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
     def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: object) -> Serde:
         """Make a serde for Protobuf messages of a generated class; it also writes dicts in Protobuf's JSON form.
@@ -154,6 +161,20 @@ class SchemaRegistry:
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({masked(dict(self._settings))})"
+
+
+def _checked(topic: str, schema: str | Mapping[str, object] | None) -> str | None:
+    """Return a schema as text; raise ConfigError if it is not JSON, or is in the place of the topic."""
+    if topic.lstrip().startswith(("{", "[", '"')):
+        raise ConfigError("the topic is missing before the schema", hint='write for example avro("orders", schema)')
+    text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
+    try:
+        json.loads(text or "null")
+    except ValueError as error:
+        path = text if len((text or "").split()) == 1 else "orders.avsc"
+        fact, hint = "the schema is not JSON", f'if it is in a file, pass its text: Path("{path}").read_text()'
+        raise ConfigError(fact, detail=str(error), hint=hint) from None
+    return text
 
 
 def _dotted(options: Mapping[str, object]) -> Settings:

@@ -204,7 +204,7 @@ class Cells:
         if self.cell is None:
             return
         before = self._bound.get(self.cell, {})
-        now = dict(self._paths())
+        now = dict(self._paths()) if before else {}
         changed = {gone: now[path] for path, gone in before.items() if path in now and now[path] is not gone}
         successors = {gone: new for gone, new in changed.items() if self._is_new(new) and not log.holds(gone)}
         made = {_order_of(each): each for each in log.declarations() if self._is_new(each)}
@@ -304,7 +304,8 @@ class Cells:
         """Return what a cell declared, by variable; what the running cell has declared so far."""
         if cell != self.cell:
             return self._bound.get(cell, {})
-        return {path: made for path, made in self._paths() if made.identity.group == cell}
+        paths = self._paths() if self._order or self._bound.get(cell) else ()  # looking at everything takes time
+        return {path: made for path, made in paths if made.identity.group == cell}
 
     def _paths(self) -> Iterator[tuple[str, Declaration]]:
         """Yield the handles in the user's variables, also inside lists, dicts and objects of the user's classes."""

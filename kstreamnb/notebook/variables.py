@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import symtable
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 
 from IPython.core.inputtransformer2 import TransformerManager
 
 from kstreamnb.dsl.declarations import Declaration, Handle
 
 _Names = dict[str, object]
+_MOST_PARTS = 250
 _RUN_CODE = ("time", "capture", "prun")
 
 
@@ -177,11 +178,15 @@ def handles_in(path: str, thing: object, depth: int) -> Iterator[tuple[str, Decl
         yield path, thing.declaration
     elif depth:
         for key, part in _parts(thing):
-            yield from handles_in(f"{path}[{key!r}]", part, depth - 1)
+            for inner, declaration in handles_in("", part, depth - 1):
+                yield f"{path}[{key!r}]{inner}", declaration
 
 
 def _parts(thing: object) -> list[tuple[object, object]]:
-    if isinstance(thing, Mapping):
+    """Return the parts of a small collection: a large one holds data, and this runs after each cell that declares."""
+    if isinstance(thing, list | tuple | dict) and len(thing) > _MOST_PARTS:
+        return []
+    if isinstance(thing, dict):
         return list(thing.items())
     if isinstance(thing, list | tuple):
         return list(enumerate(thing))

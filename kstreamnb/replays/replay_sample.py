@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from datetime import datetime
 from operator import itemgetter
+from typing import Any, TypeAlias
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
@@ -19,10 +21,13 @@ from kstreamnb.topology.topology import Topology
 _MOST_PARTITIONS = 10_000
 """More are replayed only on request: each one has its own tasks."""
 
+GivenRecords: TypeAlias = Iterable[TopicRecord] | Mapping[str, Iterable[tuple[Any, ...]]]
+"""A sample, or records by topic, as ``(key, value)`` or ``(key, value, timestamp)``."""
+
 
 def replay(
     topology: Topology,
-    sample: Iterable[TopicRecord] | None = None,
+    sample: GivenRecords | None = None,
     partitions: Mapping[str, int] | int | None = None,
     *,
     config: Config | Mapping[str, object] | None = None,
@@ -37,8 +42,8 @@ def replay(
 
     Args:
         topology: the topology to run.
-        sample: records of topics that the topology reads, such as a `Sample`; default the ``sample`` of the
-            topology's builder.
+        sample: records of topics that the topology reads, such as a `Sample`, or by topic, as ``(key, value)`` or
+            ``(key, value, timestamp)``, as in `head`; default the ``sample`` of the topology's builder.
         partitions: partitions of topics by name, or one number for all; default: the fewest that include the partitions
             of all records, as for previews.
         config: settings by Python's or Kafka's names. Default: `Config()`.
@@ -58,17 +63,40 @@ def replay(
         >>> run = replay(builder.build(), sample)
         >>> print(run)
         replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
+        >>> replay(builder.build(), {"orders": [("a", 1), ("b", 3)]}).output("large")[0].value
+        3
     """
     check_arguments(replay, locals())
     given = topology.sample if sample is None else sample
     if given is None:
         raise ConfigError("no sample was given", hint="write replay(topology, sample), or set builder.sample")
-    records = list(given)
+    records = records_of(given)
     counts = least_partitions(map(itemgetter(1), records)) if partitions is None else partitions
     driver = TopologyTestDriver(
         topology, config, partitions=counts, task_layout=task_layout, wall_clock=wall_clock, cache=cache, stores=stores
     )
     return Replay.of(driver, records)
+
+
+def records_of(given: GivenRecords) -> list[TopicRecord]:
+    """Return records in one list; without times, the times begin at 0 and are a millisecond apart.
+
+    Example:
+        >>> [(record.key, record.timestamp) for record in records_of({"orders": [("a", 1), ("b", 3, 7)]})]
+        [('a', 0), ('b', 7)]
+    """
+    if not isinstance(given, Mapping):
+        return list(given)
+    records: list[TopicRecord] = []
+    for topic, rows in given.items():
+        expect(rows, list | tuple | ItemsView | Iterator, f'records of "{topic}"')
+        for offset, row in enumerate(rows):
+            if len(row) not in (2, 3):
+                what = f'each record of "{topic}" must be (key, value) or (key, value, timestamp)'
+                raise ConfigError(f"{what}, got {len(row)} elements")
+            key, value, *at = row
+            records.append(TopicRecord(topic, -1, offset, instant_ms(at[0]) if at else len(records), key, value))
+    return records
 
 
 def least_partitions(numbers: Iterable[int]) -> int:

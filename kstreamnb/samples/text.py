@@ -115,7 +115,7 @@ def _unescaped(value: object) -> str:
     return format_cell(value).replace("\\|", "|")
 
 
-@lru_cache(4096)  # keys repeat, and text that is not JSON costs an exception
+@lru_cache(1 << 16)  # keys repeat, and text that is not JSON costs an exception
 def _is_bare(text: str) -> bool:
     if not text or text != text.strip() or text[0] in _JSON_START or "\\" in text:
         return False

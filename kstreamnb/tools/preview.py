@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any
 
 from kstreamnb.core.arguments import check_arguments, expect, expect_number
 from kstreamnb.core.record import TopicRecord
@@ -20,11 +21,9 @@ from kstreamnb.logical.nodes import GlobalTable, LogicalNode, Operation, StateSt
 from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.operators.stateless import Branch, TableToStream
 from kstreamnb.replays.preview import PREVIEW, Preview, preview
+from kstreamnb.replays.replay_sample import GivenRecords, records_of
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
-
-PreviewRecords: TypeAlias = Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]
-"""Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
 
 _GONE = StaleReason(
     "its cell ran again and no longer declares it", "declare it again, or use another handle", "it disappeared"
@@ -32,7 +31,7 @@ _GONE = StaleReason(
 
 
 def head(
-    handle: Handle, records: PreviewRecords, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
+    handle: Handle, records: GivenRecords, *, limit: int | None = 10, partitions: Mapping[str, int] | int = 1
 ) -> list[tuple[Any, Any, int]]:
     """Return the first records that reach a stream or table for this input: key, value and timestamp of each.
 
@@ -57,9 +56,10 @@ def head(
     with TopologyTestDriver(upstream_topology(handle), partitions=partitions) as driver:
         output = driver.create_output_topic(PREVIEW)
         read = {topic for source in driver.topology.sources() for topic in source.topics}
-        for topic, key, value, timestamp, headers in sorted(_rows(records), key=lambda row: row[3]):
-            if topic in read:
-                driver.create_input_topic(topic).pipe_input(key, value, at=timestamp, headers=headers)
+        for each in sorted(records_of(records), key=attrgetter("timestamp")):
+            if each.topic in read:
+                topic = driver.create_input_topic(each.topic)
+                topic.pipe_input(each.key, each.value, at=each.timestamp, headers=each.headers)
             rows += [(record.key, record.value, record.timestamp) for record in output.read_records()]
             if limit is not None and len(rows) >= limit:
                 return rows[:limit]
@@ -172,11 +172,3 @@ def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
         return node
     children = tuple(child if child in names else None for child in node.operator.children)
     return replace(node, operator=replace(node.operator, children=children))
-
-
-def _rows(records: PreviewRecords) -> list[tuple[str, Any, Any, int, Any]]:
-    """Return topic, key, value, timestamp and headers of every record."""
-    if not isinstance(records, Mapping):
-        return [(each.topic, each.key, each.value, each.timestamp, each.headers) for each in records]
-    given = [(topic, row) for topic, rows in records.items() for row in rows]
-    return [(topic, key, value, at[0] if at else number, ()) for number, (topic, (key, value, *at)) in enumerate(given)]

@@ -64,6 +64,21 @@ def test_a_cell_that_replaces_its_own_variable_may_run_again(shell: Shell) -> No
     assert 2 == shell.value("builder").build().describe().count("Processor: KSTREAM-FILTER")
 
 
+def test_data_in_variables_is_not_looked_through(shell: Shell) -> None:
+    """A cell that declares nothing looks into no variable; one that declares, into small collections only."""
+    shell.run(
+        "looks = []\n"
+        "class Rows(list):\n"
+        "    def __iter__(self):\n        looks.append(len(self))\n        return super().__iter__()\n"
+        "few, many = Rows([1]), Rows(range(100_000))",
+        "data",
+    )
+    shell.run("1", "other")
+    assert [] == shell.value("looks")
+    shell.run('streams = {"paid": orders.filter(lambda key, value: value)}', "paid")
+    assert {1} == set(shell.value("looks"))
+
+
 def test_what_lost_its_parent_is_stale_and_named_with_its_cell(shell: Shell) -> None:
     """The error shows the orphan's line and cell, the variable that is gone, and one next action."""
     shell.run("paid = None", "paid")

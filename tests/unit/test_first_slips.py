@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -307,12 +311,111 @@ def test_a_mistyped_output_topic_is_answered_with_the_one_that_was_meant() -> No
     assert ks.replay(builder.build(), sample[:0]).output("totals") == []
 
 
-def test_why_is_answered_with_the_question_about_drops() -> None:
-    """The nearest name by letters would be `why_cut`."""
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("why", "why_no_output(topic, key=…)"),
+        ("why_not", "why_no_output(topic, key=…)"),
+        ("dropped", "drops"),
+        ("goto", "seek"),
+        ("inputs_of", "provenance"),
+    ],
+)
+def test_a_replay_is_asked_by_other_names(name: str, ours: str) -> None:
+    """The nearest names by letters would be `why_cut` and `why_dropped`, or none."""
     builder, _, sample = _shop()
     with pytest.raises(ks.errors.UnknownNameError) as caught:
-        ks.replay(builder.build(), sample).why  # type: ignore[attr-defined]  # noqa: B018 - asked for its error
-    assert caught.value.__notes__[0] == 'Hint: did you mean "why_dropped"?'
+        getattr(ks.replay(builder.build(), sample), name)
+    assert caught.value.__notes__[0] == f'Hint: did you mean "{ours}"?'
+
+
+def test_a_key_in_the_place_of_a_join_is_answered_with_its_argument() -> None:
+    """It is the second argument of this question, and the first that one has."""
+    builder = ks.StreamsBuilder("shop")
+    orders, paid = builder.stream("orders"), builder.stream("paid")
+    orders.join(paid, lambda order, payment: payment, ks.JoinWindows.of("5m")).to("both")
+    run = ks.replay(builder.build(), {"orders": [("o1", 1), ("o2", 2)], "paid": [("o1", 3)]})
+    assert _hint_of(lambda: run.why_no_match("o2")) == 'write why_no_match(key="o2") for a key'
+    assert "its partner came after it, and made the result" in str(run.why_no_output("both", key="o1"))
+    assert "no partner was found (see why_no_match)" in str(run.why_no_output("both", key="o2"))
+
+
+def test_records_by_topic_are_replayed_as_they_are_previewed() -> None:
+    """Times are milliseconds or instants; a row of another shape, and a frame, are refused with words about records."""
+    builder = ks.StreamsBuilder("shop")
+    orders = builder.stream("orders")
+    orders.map_values(lambda pieces: pieces + 1).to("more")
+    topology, given = builder.build(), {"orders": [("a", 1), ("b", 2, "1970-01-01T00:00:09Z")]}
+    made = [(each.key, each.value, each.timestamp) for each in ks.replay(topology, given).output("more")]
+    assert made == [("a", 2, 0), ("b", 3, 9000)]
+    assert ks.head(orders, given) == [("a", 1, 0), ("b", 2, 9000)]
+    with pytest.raises(ks.errors.ConfigError, match=r'each record of "orders" must be \(key, value\) or .*, got 4'):
+        ks.replay(topology, {"orders": [("a", 1, 2, 3)]})
+    wrong: list[Any] = [{"orders": ["ab"]}, [("a", 1)], {"orders": pd.DataFrame()}]
+    hints = [_hint_of(lambda each=each: ks.replay(topology, each)) for each in wrong]
+    assert hints[:2] == ['name their topic: {"orders": [(key, value), …]}'] * 2
+    assert hints[2].startswith("make a sample of it: ks.Sample.from_dataframe(")
+
+
+@pytest.mark.parametrize("name", ["kafka.SchemaRegistry", "testing.diff", "spark.spark_session", "widgets.stepper"])
+def test_a_name_of_another_namespace_is_answered_with_it(name: str) -> None:
+    """Such as ``ks.SchemaRegistry``."""
+    assert _hint_of(lambda: getattr(ks, name.partition(".")[2])) == f'did you mean "ks.{name}"?'
+
+
+def test_frames_of_other_libraries_are_made_from_those_of_pandas() -> None:
+    """Outputs and samples alike."""
+    assert "polars.from_pandas(" in _hint_of(lambda: ks.Sample.from_records([]).to_polars())  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError) as caught:
+        _drive_outputs().to_arrow()
+    assert "pyarrow.Table.from_pandas(" in (for_python(caught.value, "") or "")
+
+
+def _drive_outputs() -> Any:
+    builder, _, sample = _shop()
+    return ks.replay(builder.build(), sample).output("totals")
+
+
+def test_a_processor_that_returns_its_record_is_explained() -> None:
+    """A record that `process` returns reaches nobody; a generator is refused with the call to write."""
+
+    class Returned(ks.Processor):
+        def process(self, record: ks.Record[Any, Any]) -> Any:
+            return record
+
+    class Yielded(ks.Processor):
+        def process(self, record: ks.Record[Any, Any]) -> Any:
+            yield record
+
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("orders").process(Returned).to("out")
+    answer = str(ks.replay(builder.build(), {"orders": [("a", 1)]}).why_no_output("out"))
+    assert "forwarded nothing; records reach others by self.context.forward(record), not by return" in answer
+    assert _hint_of(lambda: builder.stream("orders").process(Yielded)) == (
+        "call self.context.forward(record) instead of yield"
+    )
+
+
+def test_packages_outside_of_the_environment_are_not_the_users_code(tmp_path: Path) -> None:
+    """Such as those that ``pip install --user`` and system packages are in."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "other.py").write_text("def fail():\n    raise KeyError(1)\n")
+    lines = ("try:", "    other.fail()", "except KeyError as error:", "    print(user_line(error).code)")
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(("import other", "from kstreamnb.source_location import user_line", *lines)))
+    path = os.pathsep.join([str(packages), str(Path(ks.__file__).parents[1])])
+    told = subprocess.run(
+        [sys.executable, script], env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=True
+    )
+    assert told.stdout == b"other.fail()\n"
+
+
+def test_a_class_for_json_is_answered_with_the_serde_to_write() -> None:
+    """Python's own hint would be the only keyword, ``sort_keys``."""
+    with pytest.raises(TypeError) as caught:
+        ks.Serdes.json(dict)  # type: ignore[arg-type, call-arg]
+    assert "ks.Serdes.serde_from(lambda order: " in (for_python(caught.value, "") or "")
 
 
 @pytest.mark.parametrize(

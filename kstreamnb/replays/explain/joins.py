@@ -47,7 +47,7 @@ def why_no_match(self: Navigation, node: str | None = None, key: object = None) 
     run = self.run
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None:
-        expect_known("join", [node], joins, error=EngineError)
+        expect_known("join", [node], joins, error=EngineError, hint=f'write why_no_match(key="{node}") for a key')
     chosen = [name for name in joins if node in (None, name)]
     result = [each for name in chosen for each in unmatched(run, name) if is_about(each.key, key)]
     reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)

@@ -136,6 +136,7 @@ def _by_reason(
     run, traits = about.run, node.traits
     drops = {drop.step: drop.reason for drop in about.dropped.get(node.name, ())}
     holds = traits.buffer is not None  # what it keeps is counted separately
+    alone = set() if traits.join is None else {each.step for each in unmatched(run, node.name)}
     result: dict[str, list[NodeArrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(arrival.step)
@@ -143,13 +144,14 @@ def _by_reason(
             reason = f"{dropped} (see why_dropped)"
         elif holds:
             continue
+        elif traits.join is not None and traits.join.kind == "streams" and arrival.step not in alone:
+            reason = "its partner came after it, and made the result"
         elif number < _LOOKED_AT or traits.join is not None:
             reason = _reason(traits, children, arrival)
         else:
             reason = _NOT_LOOKED_AT
         result.setdefault(reason, []).append(arrival)
     if traits.buffer is not None and traits.buffer.kind == "row":
-        alone = {each.step for each in unmatched(run, node.name)}
         for arrival in stopped:
             if arrival.step in alone:
                 result.setdefault(_NO_ROW, []).append(arrival)
@@ -172,6 +174,8 @@ def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -
         return "its result is held back until the window closes (see why_open), and is lost if its rows expire first"
     if traits.join is not None:
         return _JOINS[traits.join.kind]
+    if traits.user_code and not traits.sends_old and arrival.key is not None:
+        return "its processor forwarded nothing; records reach others by self.context.forward(record), not by return"
     return "its key is null" if arrival.key is None else "it had no result there"
 
 

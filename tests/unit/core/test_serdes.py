@@ -18,7 +18,9 @@ from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vectors" / "serdes.jsonl"
 _NUMBERS = {"float": float, "double": float, "long": int, "list<long>": json.loads}
@@ -388,6 +390,48 @@ def test_a_serde_with_the_methods_of_java_is_refused_where_its_class_is_written(
         class Lower(Serde):
             def deserialize(self, topic, data):
                 return data.decode()
+
+
+def test_a_serde_with_the_interface_of_java_is_refused_where_its_class_is_written():
+    """Nothing calls `serializer()`, so the first record once failed with an AttributeError."""
+    with pytest.raises(ConfigError, match=r"nothing calls Upper.serializer\(\)") as caught:
+
+        class Upper(Serde):
+            def serializer(self):
+                return str.encode
+
+    assert "write serialize(self, value)" == caught.value.hint
+
+
+class Plain(Serde):
+    """A serde of a user without a name, whose function may fail or return text."""
+
+    def serialize(self, value):
+        return json.dumps(value) if value == "text" else json.dumps(value).encode()
+
+    def deserialize(self, data):
+        return json.loads(data)
+
+
+def test_errors_of_a_users_serde_are_those_of_serdes():
+    """They were Python's, named the node before the sink, and no handler got them."""
+    assert (b'{"n": 1}', "Plain") == (Plain().serialize({"n": 1}), Plain().name)
+    assert Plain().serialize(None) == b"null"  # it decides itself
+    with pytest.raises(SerdeError, match='serde "Plain" cannot write a value of type "set"') as caught:
+        Plain().serialize({1})
+    assert "Object of type set is not JSON serializable" in caught.value.detail
+    with pytest.raises(SerdeError, match='serde "Plain" cannot write a value of type "str"') as caught:
+        Plain().serialize("text")
+    assert "expected a bytes-like object, str found" in caught.value.detail
+
+
+def test_a_failed_output_of_a_users_serde_goes_to_the_handler():
+    """As that of any other serde."""
+    builder = StreamsBuilder("shop")
+    builder.stream("in").map_values(lambda value: {value}).to("sets", value_serde=Plain())
+    driver = TopologyTestDriver(builder.build(), {"production.exception.handler": "continue"})
+    driver.create_input_topic("in").pipe_value_list([1, 2])
+    assert driver.create_output_topic("sets").is_empty()
 
 
 def test_methods_of_a_serde_may_be_static_or_of_the_class():

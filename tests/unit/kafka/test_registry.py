@@ -49,6 +49,18 @@ def _as_order(value, _context):
     return Order(**value)
 
 
+def test_a_schema_may_be_a_dict_and_must_be_json():
+    """A dict was refused; the name of a file, and a schema instead of the topic, were accepted."""
+    registry = SchemaRegistry("mock://dicts")
+    assert registry.avro("orders", AVRO) == registry.avro("orders", json.loads(AVRO))
+    assert registry.json_schema("orders", JSON_SCHEMA) == registry.json_schema("orders", json.loads(JSON_SCHEMA))
+    with pytest.raises(ConfigError, match="the schema is not JSON") as caught:
+        registry.avro("orders", "orders.avsc")
+    assert caught.value.hint == 'if it is in a file, pass its text: Path("orders.avsc").read_text()'
+    with pytest.raises(ConfigError, match="the topic is missing before the schema"):
+        registry.avro(AVRO)
+
+
 def test_avro_values_survive_in_confluents_format():
     """One zero byte, four of the schema's id, then Avro."""
     serde = SchemaRegistry("mock://avro").avro("orders", AVRO)
