@@ -21,7 +21,7 @@ _NOT_THE_USERS = PACKAGE, contextlib.__file__
 DYNAMIC_CODE = "<dynamic-code>"
 """The file that cloudpickle 3.1.3 and later give functions which they unpickle."""
 _FOLDERS = map(sysconfig.get_paths().__getitem__, ("stdlib", "platstdlib", "purelib", "platlib"))
-_PACKAGES = (path for path in sys.path if path.rstrip(os.sep).endswith(("site-packages", "dist-packages")))
+_PACKAGES = (path for path in map(str, sys.path) if path.rstrip(os.sep).endswith(("site-packages", "dist-packages")))
 LIBRARIES = tuple(os.path.join(path, "") for path in dict.fromkeys((*_FOLDERS, *_PACKAGES)))
 """Folders of Python's library and of packages, those of the user and the system too, with a separator at the end."""
 

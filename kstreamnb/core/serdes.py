@@ -37,10 +37,9 @@ _encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
 
 def _finite(text: str) -> float:
     """Return a number; refuse NaN, and 1e999, which would be read as infinity and could never be written again."""
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
+    if isfinite(number := float(text)):
+        return number
+    raise ValueError(f"{text} is not a finite number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from kstreamnb.core.arguments import expect
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, SerdeError
 
 F = TypeVar("F")
 
@@ -118,7 +118,7 @@ def adopt_serde(kind: Any) -> None:
     Raises: ConfigError for the methods of Java's serdes.
     """
     for name, argument in (("serialize", "value"), ("deserialize", "data")):
-        if f"{name}r" in vars(kind):
+        if isinstance(vars(kind).get(f"{name}r"), FunctionType) and name not in vars(kind):
             raise ConfigError(f"nothing calls {kind.__name__}.{name}r()", hint=f"write {name}(self, {argument})")
         if isinstance(method := vars(kind).get(name), FunctionType):  # not a static or class method
             taking(method, "self", argument)  # Java's has the topic as well
@@ -132,8 +132,10 @@ def _guarded(serialize: Callable[[Any, object], Any]) -> Callable[[Any, object],
     @wraps(serialize)
     def guarded(serde: Any, value: object) -> bytes | None:
         try:
-            data = serialize(serde, value)
-            return None if data is None else b"".join((data,))  # a TypeError for other types, such as text
+            # A TypeError for other types than bytes, such as text.
+            return None if (data := serialize(serde, value)) is None else b"".join((data,))
+        except SerdeError:
+            raise
         except Exception as error:
             raise serde._unwritable(value, f"{type(error).__name__}: {error}") from error  # noqa: SLF001
 

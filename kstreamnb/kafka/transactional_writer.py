@@ -163,13 +163,15 @@ class TransactionalWriter(BatchWriter):
 
     def _fence(self, producer: Producer) -> Producer:
         """Fence every older writer; return the producer that did, which is another one if this one was cut off."""
+        end = time.monotonic() + _FENCE_S  # settings of the producer alone may be wrong: then no other one helps
         while True:
             try:
                 await_broker(producer, self.marker_topic)
                 self._repeat(producer, producer.init_transactions, _FENCE_S)
                 return producer
             except KafkaException as error:
-                if self._closing.is_set() or not self._is_cut_off(producer):
+                over = time.monotonic() > end or self._closing.is_set()
+                if over or not self._is_cut_off(producer):
                     raise self._error(error) from error
             producer = self.new_producer()
 

@@ -479,3 +479,11 @@ def test_a_transaction_whose_end_was_lost_is_not_published_over(servers, topic, 
     lost.abort_transaction(30)
     assert again.open() is not None
     again.close()
+
+
+def test_a_producer_that_never_connects_fails_the_start(servers, name, monkeypatch):
+    """While other clients had a broker, new producers were made without end: their own settings may be wrong."""
+    monkeypatch.setattr("kstreamnb.kafka.transactional_writer._FENCE_S", 2.0)
+    writer = TransactionalWriter(servers, name, "q1", config={"bootstrap.servers": "127.0.0.1:9"})
+    with pytest.raises(BrokerError, match="publishing for"):
+        writer.open()

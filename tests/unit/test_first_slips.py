@@ -389,7 +389,8 @@ def test_a_processor_that_returns_its_record_is_explained() -> None:
 
     builder = ks.StreamsBuilder("shop")
     builder.stream("orders").process(Returned).to("out")
-    answer = str(ks.replay(builder.build(), {"orders": [("a", 1)]}).why_no_output("out"))
+    answer = str(ks.replay(builder.build(), {"orders": [("a", 1), (None, 2)]}).why_no_output("out"))
+    assert "2 records stopped at process" in answer  # a processor gets records with a null key as well
     assert "forwarded nothing; records reach others by self.context.forward(record), not by return" in answer
     assert _hint_of(lambda: builder.stream("orders").process(Yielded)) == (
         "call self.context.forward(record) instead of yield"

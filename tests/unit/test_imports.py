@@ -166,3 +166,9 @@ def test_a_package_that_is_too_old_is_told_from_one_that_is_absent() -> None:
     """
     expected = 'the package "confluent_kafka" has an unsupported version Hint: pip install "kstreamnb[kafka]"'
     assert python(textwrap.dedent(code)) == expected
+
+
+def test_paths_on_the_search_path_may_be_objects() -> None:
+    """Python itself ignores them; the kit could not be used."""
+    code = "import pathlib, sys; sys.path.append(pathlib.Path('lib')); import kstreamnb as ks; print(ks.Named('shop'))"
+    assert "shop" in python(code)

@@ -174,7 +174,7 @@ def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -
         return "its result is held back until the window closes (see why_open), and is lost if its rows expire first"
     if traits.join is not None:
         return _JOINS[traits.join.kind]
-    if traits.user_code and not traits.sends_old and arrival.key is not None:
+    if traits.user_code and not traits.sends_old:
         return "its processor forwarded nothing; records reach others by self.context.forward(record), not by return"
     return "its key is null" if arrival.key is None else "it had no result there"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -466,3 +468,24 @@ def test_a_serde_of_a_registry_is_answered_with_the_registry(name):
     with pytest.raises(ConfigError) as caught:
         serde_named(name)
     assert "ks.kafka.SchemaRegistry(" in caught.value.hint
+
+
+def test_a_users_serde_may_have_other_functions_and_raise_its_own_error():
+    """A field called like a method of Java's was refused, and the error of an inner serde lost its field."""
+
+    @dataclass(frozen=True)
+    class Versioned(Serde):
+        serializer: Callable[..., str] = json.dumps
+
+        def deserializer(self):
+            return json.loads
+
+        def serialize(self, value):
+            return Serdes.json().serialize({"version": 1, "value": value})
+
+        def deserialize(self, data):
+            return self.deserializer()(data)["value"]
+
+    assert [1] == Versioned().deserialize(Versioned().serialize([1]))
+    with pytest.raises(SerdeError, match='cannot write a value of type "object" in field "value"'):
+        Versioned().serialize(object())
