@@ -37,9 +37,8 @@ def overlay_of_run(replay: Replay) -> Overlay:
     for drop in replay.drops:
         item = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
         drops[item][drop.reason] += 1
-    notes = {
-        item: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for item, counts in drops.items()
-    }
+    counted = ((item, [f"{number:,} {reason}" for reason, number in counts.items()]) for item, counts in drops.items())
+    notes = {item: ", ".join(each) for item, each in counted}
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 

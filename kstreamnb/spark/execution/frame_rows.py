@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,11 +124,8 @@ def _merged(parts: Sequence[FrameRows]) -> Iterator[list[FrameRows]]:
     for begin in range(0, len(index), _CHUNK):
         chosen = index[begin : begin + _CHUNK]
         chosen_ranks = ranks[chosen]
-        yield [
-            FrameRows(rank, _gathered(parts, source[of_rank], row[of_rank]))
-            for rank in np.unique(chosen_ranks).tolist()
-            for of_rank in (chosen[chosen_ranks == rank],)
-        ]
+        own = ((rank, chosen[chosen_ranks == rank]) for rank in np.unique(chosen_ranks).tolist())
+        yield [FrameRows(rank, _gathered(parts, source[rows], row[rows])) for rank, rows in own]
 
 
 def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
@@ -194,9 +192,8 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
 def _text(column: pa.Array) -> pa.Array:
     """Return a column as text to sort by; bytes are their own."""
     if pa.types.is_nested(column.type):
-        items = (
-            None if item is None else json.dumps(item, ensure_ascii=False, default=repr) for item in column.to_pylist()
-        )
+        text = partial(json.dumps, ensure_ascii=False, default=repr)
+        items = (None if item is None else text(item) for item in column.to_pylist())
         column = pa.array(items, pa.string())
     elif not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         column = column.cast(pa.string())

@@ -36,11 +36,8 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
         await_commit(query.control.files, query.control.action.last.number)
         rebuilt = read_tasks(query.spark, query.deployment, query.control.files)
         for name in sorted(query.deployment.application.running.stores):
-            pairs = [
-                (placed.plan.task_id, store)
-                for placed in tasks_with(query.deployment, name)
-                for store in stores_named(rebuilt[placed.name], name)
-            ]
+            tasks = ((placed.plan.task_id, rebuilt[placed.name]) for placed in tasks_with(query.deployment, name))
+            pairs = [(task, store) for task, again in tasks for store in stores_named(again, name)]
             _, current = query.control.action.stores.ask(name, list)
             for (task, again), store in zip(pairs, current, strict=True):
                 yield task, store, again, "log"

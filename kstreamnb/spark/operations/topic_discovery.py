@@ -60,11 +60,9 @@ class TopicDiscovery:
         """Restart the query if there is something new among the topics of the cluster; returns whether it did."""
         application = application_over(self._query.topology, self._settings, topics, self._manifest.split)
         known, grown = self._manifest.inputs, not self._query.deployment.stateful
-        found = [
-            f"{topic} has {pluralize(application.partitions[topic], 'partition')}"
-            for topic in application.external
-            if topic not in known or (grown and application.partitions[topic] > known[topic])
-        ]
+        counts = ((topic, application.partitions[topic]) for topic in application.external)
+        new = ((topic, count) for topic, count in counts if topic not in known or (grown and count > known[topic]))
+        found = [f"{topic} has {pluralize(count, 'partition')}" for topic, count in new]
         if not found:
             return False
         before, options = self._manifest, self._query.deployment.options

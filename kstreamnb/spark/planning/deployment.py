@@ -243,12 +243,9 @@ class Deployment:
     @cached_property
     def input_partitions(self) -> tuple[tuple[int, str, int], ...]:
         """Input partitions by rank."""
-        return tuple(
-            (number, topic, partition)
-            for number, application in enumerate(self.applications)
-            for topic in sorted({*application.inputs})
-            for partition in range(application.partitions.get(topic, 1))
-        )
+        numbered = enumerate(self.applications)
+        inputs = ((number, each.partitions, topic) for number, each in numbered for topic in sorted({*each.inputs}))
+        return tuple((number, topic, part) for number, counts, topic in inputs for part in range(counts.get(topic, 1)))
 
     @cached_property
     def input_ranks(self) -> dict[tuple[int, str, int], int]:

@@ -22,11 +22,9 @@ Entries = dict[tuple[str, int], list[ChangelogBytes]]
 def logged_stores(deployment: Deployment) -> dict[str, str]:
     """Return the topics from which stores can be restored, by store: changelogs, or the topic that a table reads."""
     application = deployment.application
-    return {
-        name: changelog_topic(application.id, store)
-        for name, store in application.topology.stores.items()
-        if store.logged or store.changelog_topic is not None
-    }
+    stores = application.topology.stores.items()
+    kept = ((name, store) for name, store in stores if store.logged or store.changelog_topic is not None)
+    return {name: changelog_topic(application.id, store) for name, store in kept}
 
 
 def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> Entries:

@@ -117,11 +117,8 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     """
     application = deployment.application
     owners = {group.id: group.stores for group in application.running.subtopologies()}
-    placed = [
-        task
-        for task in deployment.tasks
-        if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
-    ]
+    own = (task for task in deployment.tasks if task.application == 0)
+    placed = [task for task in own if any(name in owners[plan.subtopologies[0]] for plan in task.plans)]
     if not placed and name in application.topology.global_stores:
         detail = "on Spark only tasks that read a global table in a deployment keep a copy of it"
         hint = "declare it with builder.table, whose store can be read; or read its topic with ks.Sample.capture"
