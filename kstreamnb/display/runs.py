@@ -158,7 +158,6 @@ def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
     number = shown_of(_SHOWN, len(drops), "record")
-    rows: _Lines = [
-        (str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in drops[:_SHOWN]
-    ]
+    first = drops[:_SHOWN]
+    rows: _Lines = [(str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in first]
     return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

@@ -26,7 +26,7 @@ from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
 from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, Placed, Replica, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.state import Store
@@ -123,7 +123,7 @@ def acquire(deployment: Deployment, number: int) -> CachedTask | None:
     return state.tasks.pop(number, None) or state.replicas.pop(number, None)
 
 
-def release(deployment: Deployment, placed: TaskPlacement | Replica, cached: CachedTask) -> None:
+def release(deployment: Deployment, placed: Placed, cached: CachedTask) -> None:
     """Put a task back.
 
     Tasks that are in memory stay there. If they take more than their part of the limit with this one, it moves to a
@@ -289,7 +289,7 @@ def new_global_task(deployment: Deployment, application: int, clock: Clock, *, t
     return Task(plan, clock, track=track)
 
 
-def empty_task(deployment: Deployment, placed: TaskPlacement | Replica) -> AnyTask:
+def empty_task(deployment: Deployment, placed: Placed) -> AnyTask:
     """Create a task whose stores take a restored state; it never runs."""
     if isinstance(placed, Replica):
         return new_global_task(deployment, placed.application, Clock())

@@ -43,12 +43,10 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
                 yield task, store, again, "log"
         sink = query.control.action.sink
         if isinstance(sink, KafkaSink) and query.deployment.options.changelogs:
-            yield from _from_changelogs(query.deployment, sink.writer.servers, rebuilt)
+            yield from _of_changelogs(query.deployment, sink.writer.servers, rebuilt)
 
 
-def _from_changelogs(
-    deployment: Deployment, servers: Servers, rebuilt: Mapping[str, AnyTask]
-) -> Iterator[RebuiltStore]:
+def _of_changelogs(deployment: Deployment, servers: Servers, rebuilt: Mapping[str, AnyTask]) -> Iterator[RebuiltStore]:
     """Pair the stores that the log makes with the same stores made from their changelog topics."""
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
     restored = restore_tasks(deployment, topics, read_topics(servers, topics, {}))

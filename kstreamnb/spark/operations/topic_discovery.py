@@ -97,8 +97,7 @@ def application_over(
                 others = sorted(name for name in {*topics} - own - planned if not name.startswith("__"))
                 detail = f"source {source.name} reads it; the cluster has {nearest(topic, others) or 'no topics'}"
                 hint = "create it with ks.kafka.Admin; topics that this user cannot READ are not listed"
-                raise unknown(
-                    "topic", topic, others, error=UnknownTopicError, detail=detail, hint=hint, origin=source.origin
-                )
+                kind, origin = UnknownTopicError, source.origin
+                raise unknown("topic", topic, others, error=kind, detail=detail, hint=hint, origin=origin)
     known = {topic: n for topic, n in topics.items() if topic not in own}
     return plan_application(topology, settings, known, direct=False, split=split)

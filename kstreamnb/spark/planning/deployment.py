@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import CodeType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import cloudpickle
 
@@ -148,6 +148,9 @@ class Replica:
         return f"{self.application}{COPY}{self.level}, {self.partition}"
 
 
+Placed: TypeAlias = TaskPlacement | Replica
+
+
 @dataclass(frozen=True)
 class Level:
     """One operator of the query."""
@@ -264,18 +267,18 @@ class Deployment:
         }
 
     @cached_property
-    def _all(self) -> tuple[TaskPlacement | Replica, ...]:
+    def _all(self) -> tuple[Placed, ...]:
         return (*self.tasks, *self.replicas)
 
     @cached_property
-    def placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
+    def placements(self) -> dict[int, dict[int, Placed]]:
         """Tasks and replicas by level and routing key."""
-        by_level: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
+        by_level: dict[int, dict[int, Placed]] = {level.number: {} for level in self.levels}
         for placed in self._all:
             by_level[placed.level][placed.routing_key] = placed
         return by_level
 
-    def producer(self, placed: TaskPlacement | Replica) -> int:
+    def producer(self, placed: Placed) -> int:
         """Return the number under which a task's rows name their producer; input partitions come first."""
         return len(self.input_ranks) + placed.number
 

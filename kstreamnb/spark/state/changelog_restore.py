@@ -59,11 +59,9 @@ def restore_tasks(deployment: Deployment, topics: Mapping[str, str], entries: En
     return tasks
 
 
-def restore_store(
-    deployment: Deployment, tasks: Mapping[str, AnyTask], name: str, topic: str, entries: Entries
-) -> None:
+def restore_store(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str, topic: str, logs: Entries) -> None:
     """Restore one store in all tasks that have it."""
     for placed in deployment.tasks:
         for own, partition, store in stores_of(placed, tasks[placed.name]) if placed.name in tasks else ():
             if own == name:
-                store.restore_changelog(entries.get((topic, partition), ()))
+                store.restore_changelog(logs.get((topic, partition), ()))

@@ -11,7 +11,7 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.execution.cyclic_task import AnyTask
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, Placed, TaskPlacement
 from kstreamnb.state.query_views import Detail, View, view_of
 
 
@@ -129,7 +129,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     return placed
 
 
-def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Replica]:
+def placements_of(deployment: Deployment, name: str) -> list[Placed]:
     """Return the placements that have a store: its tasks, or the first replica of a global one."""
     if name in deployment.application.topology.global_stores and deployment.replicas:
         return [deployment.replicas[0]]
