@@ -16,10 +16,8 @@ from kstreamnb.samples import Sample
 _FILES = Path(__file__).parent / "data"
 _START_MS = 1_357_035_300_000  # 2013-01-01T10:15:00Z, the first scheduled departure
 _HOUR_MS = 3_600_000
-_TEMPERATURE_TOPICS = {
-    "reading": "iot-temperature",
-    "change": "temperature-KSTREAM-REDUCE-STATE-STORE-0000000002-changelog",
-}
+_TEMPERATURE_LOG = "temperature-KSTREAM-REDUCE-STATE-STORE-0000000002-changelog"
+_TEMPERATURE_TOPICS = {"reading": "iot-temperature", "change": _TEMPERATURE_LOG}
 
 
 def new_york_flights(limit: int = 10_000) -> Sample:

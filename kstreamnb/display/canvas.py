@@ -57,6 +57,5 @@ def fitted(text: str, most: int) -> str:
 
 
 def _attributes(given: Mapping[str, object]) -> str:
-    return "".join(
-        f' {"class" if name == "kind" else name.replace("_", "-")}="{value}"' for name, value in given.items()
-    )
+    names = ("class" if name == "kind" else name.replace("_", "-") for name in given)
+    return "".join(f' {name}="{value}"' for name, value in zip(names, given.values(), strict=True))

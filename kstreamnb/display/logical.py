@@ -34,10 +34,8 @@ def logical_view(
     shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)} | ends
     hidden = {item for ids in inside.values() for item in ids} | ends.keys()
     outside = tuple(item for item in items.values() if item.id not in hidden)
-    edges = merged(
-        replace(each, tail=shown.get(each.tail, each.tail), head=shown.get(each.head, each.head))
-        for each in physical.edges
-    )
+    moved = ((each, shown.get(each.tail, each.tail), shown.get(each.head, each.head)) for each in physical.edges)
+    edges = merged(replace(each, tail=tail, head=head) for each, tail, head in moved)
     return GraphView(physical.title, boxes, outside, edges, physical.cuts, by_operators=True, shown=shown)
 
 

@@ -37,9 +37,8 @@ def overlay_of_run(replay: Replay) -> Overlay:
     for drop in replay.drops:
         item = drop.node if drop.node in replay.topology.nodes else f"store {drop.node}"
         drops[item][drop.reason] += 1
-    notes = {
-        item: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for item, counts in drops.items()
-    }
+    counted = ((item, [f"{number:,} {reason}" for reason, number in counts.items()]) for item, counts in drops.items())
+    notes = {item: ", ".join(each) for item, each in counted}
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 
@@ -159,7 +158,6 @@ def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
     number = shown_of(_SHOWN, len(drops), "record")
-    rows: _Lines = [
-        (str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in drops[:_SHOWN]
-    ]
+    first = drops[:_SHOWN]
+    rows: _Lines = [(str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in first]
     return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

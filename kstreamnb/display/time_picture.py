@@ -216,11 +216,8 @@ def time_facts(chart: TimeChart, step: int) -> dict[str, object]:
     values = [_value_text(span, span.value_at(step), _width(span, x), named=named) for span, named in bars]
     before = chart.at(step)
     times = [task.stream_time_ms for task in before.tasks]
-    return {
-        "values": values,
-        "now": [None if time < 0 else x(time) for time in times],
-        "times": list(map(format_stream_time, times)),
-    }
+    now = [None if time < 0 else x(time) for time in times]
+    return {"values": values, "now": now, "times": list(map(format_stream_time, times))}
 
 
 def _is_named(lane: Lane) -> bool:

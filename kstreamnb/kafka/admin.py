@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -43,6 +43,8 @@ from kstreamnb.kafka.client import (
 )
 
 T = TypeVar("T")
+_Answers: TypeAlias = dict[PartitionId, ListOffsetsResultInfo]
+_UNCOMMITTED, _COMMITTED = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 _PAUSE_S = 0.1
 _UNREACHABLE_S = 3.0
 _KNOWN_S = 3.0  # how long the first attempt waits for a broker that has answered before
@@ -291,15 +293,14 @@ class Admin:
             return {}
         again = False
 
-        def ask() -> list[dict[PartitionId, ListOffsetsResultInfo]]:
+        def ask() -> list[_Answers]:
             nonlocal again
             if again:  # as in `_ask`: offset requests alone would use the leader epoch from before a broker's restart
                 for topic in {each.topic for each in asked}:
                     self._metadata(topic)
             again = True
             # Ends first: what is appended between the answers must not look open.
-            levels = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
-            futures = [self.client.list_offsets(asked, isolation_level=level) for level in levels]
+            futures = [self.client.list_offsets(asked, isolation_level=level) for level in (_UNCOMMITTED, _COMMITTED)]
             return [self._answers(each) for each in futures]
 
         ends, stable = self.retry(ask, "looking for open transactions")
@@ -318,16 +319,14 @@ class Admin:
         return [answer.timestamp for answer in answers.values()]
 
     def _look_up(self, topics: list[str], spec: OffsetSpec, *, committed: bool) -> Offsets:
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        level = _COMMITTED if committed else _UNCOMMITTED
         answers = self.retry(lambda: self._ask(topics, spec, level), "looking up offsets")
         result: Offsets = {name: {} for name in topics}
         for (topic, partition), answer in sorted(answers.items()):
             result[topic][partition] = answer.offset
         return result
 
-    def _ask(
-        self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    ) -> dict[PartitionId, ListOffsetsResultInfo]:
+    def _ask(self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = _UNCOMMITTED) -> _Answers:
         # Topics first: offset requests alone would use the leader epoch from before a broker's restart forever.
         asked = dict[TopicPartition, OffsetSpec]()
         for name in topics:
@@ -350,9 +349,7 @@ class Admin:
             raise about_topic(metadata.error, topic)
         return metadata if metadata.error is None else None
 
-    def _answers(
-        self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
-    ) -> dict[PartitionId, ListOffsetsResultInfo]:
+    def _answers(self, futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) -> _Answers:
         answers = {(each.topic, each.partition): future.result(self._call_s) for each, future in futures.items()}
         for (topic, partition), answer in answers.items():
             if answer.offset == OFFSET_INVALID:  # its leader went away meanwhile: librdkafka reports no error
@@ -378,11 +375,10 @@ class Admin:
                 result = call()
             except (KafkaException, TimeoutError) as error:
                 why = self._reason() or why
-                final = why is not None and (
-                    why.code() in _FINAL
-                    or (not self._reached and is_unreachable(why) and time.monotonic() - began > _UNREACHABLE_S)
-                )
-                if final or not _passing(error) or time.monotonic() - began > self.patience_s:
+                waited = time.monotonic() - began
+                refused = why is not None and not self._reached and is_unreachable(why) and waited > _UNREACHABLE_S
+                final = refused or (why is not None and why.code() in _FINAL)
+                if final or not _passing(error) or waited > self.patience_s:
                     raise kafka_error(what, error, self.servers, why=why) from error
                 if _code(error) is None or _code(error) in _NO_ANSWER:
                     self._change_client()

@@ -146,7 +146,8 @@ def reset(
     if files is not None and not files.exists():
         fact = f'checkpoint "{files}" does not exist'
         raise CheckpointError(fact, hint="correct its path; if it no longer exists, leave it out and pass force")
-    _refuse_running(admin, application, files, deployed=commits_topic(application) in topics, force=force)
+    if not force:
+        _refuse_running(admin, application, files, deployed=commits_topic(application) in topics)
     if files is not None and not files.exists("metadata"):
         detail = "a checkpoint of Spark has a file named metadata"
         raise CheckpointError(f'folder "{files}" is not a checkpoint', detail=detail)
@@ -296,11 +297,7 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     return tuple(lines)
 
 
-def _refuse_running(
-    admin: Admin, application: str, files: CheckpointFiles | None, *, deployed: bool, force: bool
-) -> None:
-    if force:
-        return
+def _refuse_running(admin: Admin, application: str, files: CheckpointFiles | None, *, deployed: bool) -> None:
     if files is None and deployed:  # its group has no members: only the checkpoint shows if it runs
         detail = f'topic "{commits_topic(application)}" exists, so it was deployed to Spark, and no checkpoint is given'
         hint = "pass the deployment's checkpoint; if it no longer exists, stop the application and pass force"

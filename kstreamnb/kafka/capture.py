@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encoded
@@ -31,6 +31,7 @@ SerdeChoice: TypeAlias = Serde | str | Mapping[str, Serde | str] | None
 
 _BATCH = 500
 _POLL_S = 0.1
+_SILENT_S = 3.0
 _ALL_READ = "everything read"
 _SETTLE_S = 5.0  # a transaction that is open for longer did not just begin
 
@@ -171,16 +172,15 @@ def capture(
         ends = end if limits.records is None else reader.batch_end(start, end, limits.records, exact=True)
     positions = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
     reading = _Reading(limits, dict(positions), None if ends is None else by_partition(ends))
-    if ends is not None:
-        reading.check(0.0)
-    with closing(bounded_consumer(servers)) as consumer, under_way("records", limits.records) as done:
+    reading.check(0.0)
+    with under_way("records", limits.records) as done:
         try:
-            _read(consumer, servers, reading, progress, done)
+            _read(servers, reading, progress, done)
             # Markers of transactions and aborted records have offsets too: read on until the limit is reached.
             while ends is not None and ends != end and reading.ended == _ALL_READ and reading.missing:
                 ends = reader.batch_end(ends, end, reading.missing, exact=True)
                 reading.ends, reading.ended = by_partition(ends), ""
-                _read(consumer, servers, reading, progress, done)
+                _read(servers, reading, progress, done)
         except KeyboardInterrupt:
             reading.ended = "interrupted"
     if ends is not None and reading.ended == _ALL_READ and ends != end:
@@ -220,21 +220,34 @@ def ends_of(reader: BoundedReader) -> Offsets:
     return ends
 
 
-def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Advance) -> None:
+def _read(servers: Servers, reading: _Reading, progress: Progress | None, done: Advance) -> None:
     began = time.monotonic()
-    consumer.assign([TopicPartition(*partition, offset) for partition, offset in reading.positions.items()])
-    while not reading.ended:
-        before = len(reading.messages)
-        for message in arrived(consumer, _BATCH, _POLL_S):
-            if at_end(message, servers):
-                reading.reach((message.topic(), message.partition()), message.offset())
-            else:
-                reading.take(message)
-        seconds = time.monotonic() - began
-        reading.check(seconds)
-        done(len(reading.messages) - before)
-        if progress is not None:
-            progress(len(reading.messages), reading.bytes, seconds)
+    with closing(_arriving(servers, reading)) as arriving:
+        while not reading.ended:
+            before = len(reading.messages)
+            for message in next(arriving):
+                if at_end(message, servers):
+                    reading.reach((message.topic(), message.partition()), message.offset())
+                else:
+                    reading.take(message)
+            seconds = time.monotonic() - began
+            reading.check(seconds)
+            done(len(reading.messages) - before)
+            if progress is not None:
+                progress(len(reading.messages), reading.bytes, seconds)
+
+
+def _arriving(servers: Servers, reading: _Reading) -> Generator[list[Message], None, None]:
+    """Yield messages, also none; after a silence of another consumer, because one that lost every broker gets none."""
+    silent_s = _SILENT_S
+    while True:
+        with closing(bounded_consumer(servers)) as consumer:
+            consumer.assign([TopicPartition(*partition, offset) for partition, offset in reading.positions.items()])
+            heard = time.monotonic()
+            while time.monotonic() - heard < silent_s:
+                yield (messages := arrived(consumer, _BATCH, _POLL_S))
+                heard = time.monotonic() if messages else heard
+        silent_s *= 2  # the topics may be quiet
 
 
 def _record(message: Message, row: RawRecord, key_serde: Serde, value_serde: Serde) -> TopicRecord:

@@ -11,6 +11,7 @@ from kstreamnb.data_files import text_of
 from kstreamnb.errors import ConfigError, expect_known
 
 _SINKS: dict[str, dict[str, str]] = tomllib.loads(text_of(__package__, "connect_sinks.toml"))
+_AVRO = "io.confluent.connect.avro.AvroConverter"
 _JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 
 
@@ -63,11 +64,7 @@ def connect_config(
     at_least(1, tasks, "tasks")
     own = dict(settings or {})
     if schema_registry is not None:
-        own = {
-            "value.converter": "io.confluent.connect.avro.AvroConverter",
-            "value.converter.schema.registry.url": schema_registry,
-            **own,
-        }
+        own = {"value.converter": _AVRO, "value.converter.schema.registry.url": schema_registry, **own}
     config = {
         **_SINKS[kind],
         "tasks.max": str(tasks),

@@ -11,13 +11,14 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import PartitionError, SerdeError
 
+Content: TypeAlias = tuple[bytes | None, bytes | None]
+"""Bytes of a key and of a value."""
+
 DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 """``delivered(record, error)``: the record with its partition and offset, or the error."""
 
 
-def record_bytes(
-    topic: str, key: object, value: object, key_serde: Serde, value_serde: Serde
-) -> tuple[bytes | None, bytes | None]:
+def record_bytes(topic: str, key: object, value: object, key_serde: Serde, value_serde: Serde) -> Content:
     """Convert key and value to bytes; raises SerdeError that names the side which its serde cannot write.
 
     Example:

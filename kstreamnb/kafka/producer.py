@@ -35,7 +35,7 @@ from kstreamnb.kafka.client import (
     shown_servers,
 )
 from kstreamnb.kafka.output_batch import OutputColumns
-from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
+from kstreamnb.kafka.partitioners import Content, DeliveryCallback, checked_partition, complete, record_bytes
 from kstreamnb.kafka.storage.checkpoint_files import Claim
 
 _PATIENCE = {"topic.metadata.propagation.max.ms": 5000}  # how long a topic may be unknown; 30 s by default
@@ -147,9 +147,7 @@ class RecordProducer:
             self._poller = background(partial(_poll, self._producer, weakref.ref(self)), "kstreamnb-producer")
         return future
 
-    def _put(
-        self, topic: str, data: tuple[bytes | None, bytes | None], arguments: dict[str, object], block_ms: int
-    ) -> None:
+    def _put(self, topic: str, data: Content, arguments: dict[str, object], block_ms: int) -> None:
         end = time.monotonic() + block_ms / 1000
         while True:
             try:

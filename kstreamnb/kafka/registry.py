@@ -188,7 +188,7 @@ def _words(error: Exception, value: object) -> str:
     text, refused = f"{type(error).__name__}: {error}", error.__cause__ or error.__context__
     path = getattr(refused, "json_path", "")  # of an error of JSON Schema, which quotes the part at that path alone
     parts = {repr(part) for part in ([getattr(refused, "instance", None)] if path else _parts(value))}
-    for part in sorted(parts, key=len, reverse=True):
+    for part in sorted((part for part in parts if part in text), key=len, reverse=True):
         text = re.sub(rf"(?<![\w.]){re.escape(part)}(?![\w.])", "a value", text, count=int(bool(path)))
     return without_secrets(f"the registry's client says: {text}{f' at {path}' if path else ''}")
 

@@ -22,8 +22,9 @@ from kstreamnb.kafka.batch_offsets import PartitionId
 from kstreamnb.kafka.bounded_reader import first_messages
 from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import OutputColumns
+from kstreamnb.kafka.partitioners import Content
 
-FirstRecords: TypeAlias = dict[PartitionId, tuple[bytes | None, bytes | None]]
+FirstRecords: TypeAlias = dict[PartitionId, Content]
 """Key and value of the first record that a transaction wrote, by topic and partition."""
 
 _SOON_S = 0.02

@@ -128,7 +128,5 @@ def _line() -> str:
     import IPython
 
     java = "Java found" if shutil.which("java") else "no Java: replays work, deployment to Spark needs Java 17"
-    return (
-        f"kstreamnb {__version__}, Python {platform.python_version()}, IPython {IPython.__version__}, {java}; "
-        "Spark logs: %ks logs"
-    )
+    python = f"Python {platform.python_version()}, IPython {IPython.__version__}"
+    return f"kstreamnb {__version__}, {python}, {java}; Spark logs: %ks logs"

@@ -85,10 +85,8 @@ class NotebookRecorder(NotebookClient):
             self._mark_differing()
         else:
             self._run()
-        self.nb.metadata = NotebookNode(
-            kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
-            language_info={"name": "python"},
-        )
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        self.nb.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
         for index, reason in self.live.items():
             _tag(self.nb.cells[index], reason.partition(":")[0])
 

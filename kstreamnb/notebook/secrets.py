@@ -151,10 +151,8 @@ def _named_values(node: ast.AST) -> _Values:
         case ast.arguments():
             plain = [*node.posonlyargs, *node.args]
             with_defaults = plain[len(plain) - len(node.defaults) :]
-            pairs = [
-                *zip(with_defaults, node.defaults, strict=True),
-                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
-            ]
+            by_name = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            pairs = [*zip(with_defaults, node.defaults, strict=True), *by_name]
             return tuple((parameter.arg, value) for parameter, value in pairs if value is not None)
         case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
             returns = (each.value for each in ast.walk(node) if isinstance(each, ast.Return | ast.Yield))

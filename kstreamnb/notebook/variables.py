@@ -47,21 +47,17 @@ class Variables:
                 elif binder == cell:
                     own.add(name)
         self._start = self.visible()
-        self._seen[cell] = {
-            name: thing for name, thing in self._start.items() if isinstance(thing, Handle) and name not in own
-        }
+        before = self._start.items()
+        self._seen[cell] = {name: thing for name, thing in before if isinstance(thing, Handle) and name not in own}
 
     def leave(self, cell: Hashable, code: Iterable[ast.stmt], *, failed: bool) -> None:
         """End a cell: record what it bound; after a failure also what its earlier run had bound."""
         code = list(code)
         self._read[cell], written = read_names(code), written_names(code)
         ever = {name for names in self._bound.values() for name in names}
-        bound = {
-            name: thing
-            for name, thing in self.visible().items()
-            if (isinstance(thing, Handle) or name in ever)
-            and (thing is not self._start.get(name) or (name in written and not failed))
-        }
+        known = {name: thing for name, thing in self.visible().items() if isinstance(thing, Handle) or name in ever}
+        again = set[str]() if failed else written
+        bound = {name: thing for name, thing in known.items() if thing is not self._start.get(name) or name in again}
         self._bound[cell] = {**self._bound.get(cell, {}), **bound} if failed else bound
         self._binders.update(dict.fromkeys(bound, cell))
 

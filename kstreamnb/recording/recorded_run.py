@@ -166,13 +166,9 @@ class RecordedRun:
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Return the log positions at which a record was consumed: by a task, and possibly into a global store."""
-        result = [
-            position
-            for name in dict.fromkeys((topic, f"{self.application_id}-{topic}"))
-            for _, positions in self.index.of_kind("consumed", other=(name, partition))
-            for position in positions
-            if self.index.log[position][1] == offset
-        ]
+        names = dict.fromkeys((topic, f"{self.application_id}-{topic}"))
+        came = (positions for name in names for _, positions in self.index.of_kind("consumed", other=(name, partition)))
+        result = [position for positions in came for position in positions if self.index.log[position][1] == offset]
         if not result:
             known = ", ".join(dict.fromkeys(str(code.other[0]) for code, _ in self.index.of_kind("consumed")))
             fact = f"no record {topic}-{partition}@{offset} was consumed"

@@ -115,12 +115,9 @@ class Step(Tabular, Suggesting):
 
     def summary(self) -> str:
         """Count what the step caused."""
-        parts = (
-            (len(self.forwarded), "hop"),
-            (sum(event.key is not None for event in self.writes), "store write"),
-            (len(self.produced), "record"),
-            (len(self.dropped), "drop"),
-        )
+        writes = sum(event.key is not None for event in self.writes)
+        hops, records, drops = map(len, (self.forwarded, self.produced, self.dropped))
+        parts = (hops, "hop"), (writes, "store write"), (records, "record"), (drops, "drop")
         return ", ".join(pluralize(number, noun) for number, noun in parts if number) or "nothing came of it"
 
 

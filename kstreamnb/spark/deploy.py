@@ -387,12 +387,10 @@ def _start(
     application: ApplicationPlan, starting: Instant | Mapping[str, Mapping[int, int]], reset: Offsets
 ) -> dict[str, Starting]:
     """Return where topics begin: the offsets of a reset, else a source's own word for its topics, else ``starting``."""
-    own: dict[str, Starting] = {
-        topic: source.offset_reset
-        for source in application.topology.sources()
-        if source.offset_reset is not None
-        for topic in source.topics
-    }
+    own: dict[str, Starting] = {}
+    for source in application.topology.sources():
+        if source.offset_reset is not None:
+            own.update(dict.fromkeys(source.topics, source.offset_reset))
     if isinstance(starting, Mapping):
         unknown = sorted(set(starting) - set(application.external))
         if unknown:

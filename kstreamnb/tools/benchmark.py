@@ -167,7 +167,6 @@ _Start: TypeAlias = Callable[[str], AbstractContextManager[_Deployment]]
 @extra("spark")
 def _deployments(spark: SparkSession | None, servers: Servers | None) -> Iterator[_Start]:
     """Provide a session and a broker; yield a function that deploys the word count with a guarantee."""
-    from kstreamnb.core.serdes import Serdes
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import LocalBroker
     from kstreamnb.kafka.latency_probe import LatencyProbe
@@ -195,10 +194,9 @@ def _deployments(spark: SparkSession | None, servers: Servers | None) -> Iterato
                 parity=False,
             )
             try:
-                with (
-                    LatencyProbe(broker, f"{name}-counts") as probe,
-                    RecordProducer(settings, value_serde=Serdes.string()) as producer,
-                ):
+                listener = LatencyProbe(broker, f"{name}-counts")
+                sender = RecordProducer(settings, value_serde="string")
+                with listener as probe, sender as producer:
                     yield _Deployment(query, producer, f"{name}-text", probe)
             finally:
                 query.stop()

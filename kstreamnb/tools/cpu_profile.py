@@ -57,10 +57,8 @@ def node_seconds(replay: Replay) -> dict[str, float]:
     """
     run, seconds, nested = replay.run, defaultdict[str, float](float), list[float]()
     timed = copy(replay.topology)
-    timed.nodes = timed.nodes | {
-        node.name: replace(node, operator=_Timed(node.name, node.operator, seconds, nested))
-        for node in replay.topology.processors()
-    }
+    operators = ((node, _Timed(node.name, node.operator, seconds, nested)) for node in replay.topology.processors())
+    timed.nodes = timed.nodes | {node.name: replace(node, operator=operator) for node, operator in operators}
     records = [run.consumed(position) for position in run.index.positions_of("consumed")]
     counts = {topic: count for topic, count in run.partitions.items() if topic not in timed.internal_topics}
     with TopologyTestDriver(timed, run.config, partitions=counts) as driver:

@@ -118,9 +118,8 @@ def load(limit: int | None = None) -> ks.Sample:
     planes, airlines = (pandas.read_csv(_table(f"{name}.csv")).assign(at=before) for name in ("planes", "airlines"))
 
     def sample(topic: str, frame: pandas.DataFrame, key: str, *fields: str) -> ks.Sample:
-        return ks.Sample.from_dataframe(
-            frame, topic=topic, key=key, value=fields, timestamp="at", partitions=PARTITIONS[topic]
-        )
+        count = PARTITIONS[topic]
+        return ks.Sample.from_dataframe(frame, topic=topic, key=key, value=fields, timestamp="at", partitions=count)
 
     first = sample("planes", planes, "tailnum", "model", "seats")
     fields = "carrier", "flight", "origin", "dest", "distance", "month", "delay"

@@ -170,10 +170,8 @@ def parity(
                 outcomes.append(EngineOutcome(engine, error=error))
             done(1)
     driver, *others = outcomes
-    compared = {
-        each.engine: replace(output_diff(driver.outputs, each.outputs), names=("driver", each.engine))
-        for each in others
-    }
+    diffs = ((each.engine, output_diff(driver.outputs, each.outputs)) for each in others)
+    compared = {engine: replace(diff, names=("driver", engine)) for engine, diff in diffs}
     return Parity(pluralize(len(records), "record"), tuple(outcomes), compared)
 
 

@@ -155,13 +155,9 @@ def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
     kept = graph.upstream(*ids)
     by_name = any(graph.by_id[id_].traits.user_code for id_ in kept)
     used = {name for id_ in kept for name in getattr(graph.by_id[id_], "stores", ())}
-    part = [
-        node
-        for node in graph.nodes
-        if node.id in kept
-        or (isinstance(node, StateStore) and node.store.name in used)
-        or (isinstance(node, GlobalTable) and by_name)
-    ]
+    stores = {node.id for node in graph.nodes if isinstance(node, StateStore) and node.store.name in used}
+    tables = {node.id for node in graph.nodes if isinstance(node, GlobalTable) and by_name}
+    part = [node for node in graph.nodes if node.id in kept or node.id in stores | tables]
     names = {node.name for node in part}
     return replace(graph, nodes=tuple(_without_branches(node, names) for node in part), copartitioned=())
 

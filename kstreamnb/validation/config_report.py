@@ -114,6 +114,5 @@ def _unlisted(name: str, value: object, refused: Mapping[str, str]) -> StreamsSe
     plain = _plain(name)
     java = java_client_settings().get(plain, ("", "client", _CLIENT))
     default, answer, words = other_settings()[plain][2:] if plain in other_settings() else java
-    return StreamsSetting(
-        name, "", default, *(("not supported", refused[plain]) if plain in refused else (answer, words))
-    )
+    answered = ("not supported", refused[plain]) if plain in refused else (answer, words)
+    return StreamsSetting(name, "", default, *answered)

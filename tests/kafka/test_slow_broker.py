@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import BrokerError
@@ -21,6 +22,8 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, fetch
 from kstreamnb.kafka.broker_process import LocalBroker
+from kstreamnb.kafka.capture import CaptureLimits, capture
+from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.producer import produce
@@ -102,6 +105,22 @@ def test_every_client_finds_a_broker_again_that_was_too_slow(own: LocalBroker) -
         assert time.monotonic() - began < 60
     source.close()
     assert [2] == [len(rows) for _, _, rows in fetch(own.bootstrap_servers, [Piece("out", 0, 0, 3)])]
+
+
+def test_a_capture_finds_a_broker_again(own: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited until its limit in seconds; without one, as `parity` captures, it waited without an end."""
+    servers = {"bootstrap.servers": own.bootstrap_servers, "metadata.recovery.strategy": "none"}
+    Admin(servers).create_topic("in")
+    produce(own.bootstrap_servers, [TopicRecord("in", 0, 0, 5, "k", 1, ())])
+    consumers = [bounded_reader.bounded_consumer(servers)]
+    cut_off(own, *consumers)
+
+    def consumer_of(given: Servers) -> Consumer:
+        return consumers.pop() if consumers else bounded_reader.bounded_consumer(given)
+
+    monkeypatch.setattr("kstreamnb.kafka.capture.bounded_consumer", consumer_of)
+    captured = capture(servers, ["in"], CaptureLimits(seconds=60))
+    assert (1, "everything read") == (len(captured.records), captured.ended)
 
 
 def test_topics_are_created_and_deleted_by_a_broker_that_pauses(own: LocalBroker) -> None:

@@ -46,12 +46,9 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     index = run.index
     source = isinstance(run.topology.nodes[node], Source)
     came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
-    went = {
-        last_in_step(index, came, position)
-        for code, positions in index.of_kind("forwarded", node=node)
-        if children is None or code.other in children
-        for position in positions
-    }
+    sent = index.of_kind("forwarded", node=node)
+    counted = (positions for code, positions in sent if children is None or code.other in children)
+    went = {last_in_step(index, came, position) for positions in counted for position in positions}
     for position in came:
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]

@@ -225,11 +225,9 @@ class _Trace:
         """Return the rows read between two positions; with ``last``, only those read after the node last forwarded."""
         return frozenset(at for _, _, written in self._reads(since, position, node, last=last) for at in written)
 
-    def _reads(
-        self, since: int, position: int, node: str | None, *, last: bool
-    ) -> Iterator[tuple[Code, Any, list[int]]]:
+    def _reads(self, since: int, until: int, node: str | None, *, last: bool) -> Iterator[tuple[Code, Any, list[int]]]:
         """Yield the reads between two positions, with the writes of the rows they returned."""
-        for at in reversed(range(since, position)):
+        for at in reversed(range(since, until)):
             code = self._index.code(at)
             if last and code.kind == "forwarded" and code.node == node:
                 return

@@ -95,10 +95,8 @@ def run_profile(run: RecordedRun, seconds: Mapping[str, float] | None) -> RunPro
                 sizes[node] += sum(_size(key) + _size(value) for key, value in content)
                 done(len(positions))
     total = sum(seconds.values()) or 1 if seconds else 1
-    nodes = tuple(
-        NodeCost(name, records[name], sizes[name], None if seconds is None else seconds.get(name, 0) / total)
-        for name in run.topology.nodes
-    )
+    shares = {} if seconds is None else {name: seconds.get(name, 0) / total for name in run.topology.nodes}
+    nodes = tuple(NodeCost(name, records[name], sizes[name], shares.get(name)) for name in run.topology.nodes)
     return RunProfile(run.topology, nodes, tuple(_store(run, store) for store in run.stores))
 
 

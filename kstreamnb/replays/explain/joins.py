@@ -204,9 +204,8 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
     result: dict[int, int | None] = {}
     for task in dict.fromkeys(arrival.task for arrival in came):
         encode = run.tasks[task].stores[store].keys.encode
-        same_key = {
-            (a.timestamp, encode(a.key), a.step): a.position for a in came if a.task == task and a.key is not None
-        }
+        own = (each for each in came if each.task == task and each.key is not None)
+        same_key = {(each.timestamp, encode(each.key), each.step): each.position for each in own}
         for raw_key, positions in run.index.writes(task, store).items():
             put = None if raw_key is None else same_key.get((*raw_key[:2], run.index.step_of(positions[0])))
             if put is not None:

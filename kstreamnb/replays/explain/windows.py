@@ -125,10 +125,7 @@ def _held_back(run: RecordedRun, node: str) -> Iterator[str]:
 
 def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
     """Return other tasks of the node that are ahead: stream time is tracked per task."""
-    pending = [
-        f"task {task} is at {format_time(time)}"
-        for task, other in run.tasks.items()
-        if task != window.task and window.node in other.nodes
-        if (time := run.index.stream_time(task, step)) >= window.closes_at_ms
-    ]
+    others = (task for task, other in run.tasks.items() if task != window.task and window.node in other.nodes)
+    times = ((task, run.index.stream_time(task, step)) for task in others)
+    pending = [f"task {task} is at {format_time(time)}" for task, time in times if time >= window.closes_at_ms]
     return [f"{join_list(pending)}, but each task has its own stream time"] if pending else []

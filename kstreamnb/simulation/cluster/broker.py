@@ -14,13 +14,12 @@ from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
+from kstreamnb.kafka.partitioners import Content
 from kstreamnb.runtime.task.task import StateDelta
 
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 InputPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
-Content: TypeAlias = tuple[bytes | None, bytes | None]
-"""Bytes of a key and of a value."""
 
 
 class LogRecord(NamedTuple):

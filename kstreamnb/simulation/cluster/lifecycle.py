@@ -85,10 +85,8 @@ class ApplicationLifecycle:
         thread = self._thread = StreamThread(self.topology, self._context, strict=strict)
         self.status = "running"
         if self._shadow_tasks == {}:
-            self._shadow_tasks = {
-                task_id: ShadowTask(task.task.plan, self._clock, thread.global_task)
-                for task_id, task in thread.tasks.items()
-            }
+            plans = ((task_id, task.task.plan) for task_id, task in thread.tasks.items())
+            self._shadow_tasks = {task_id: ShadowTask(plan, self._clock, thread.global_task) for task_id, plan in plans}
         thread.shadow_tasks = self._shadow_tasks or {}
         return ThreadEvents(self._events[before:])("restored")
 

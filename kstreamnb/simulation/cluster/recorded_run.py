@@ -72,11 +72,9 @@ class ClusterRun(RecordedRun):
         recorder, self.shared, self.peers = trace.recorders[application], shared, peers
         recording = Recording()
         recording.log, recording.state_vars, own = shared.log, recorder.state_vars, len(application) + 1
-        recording.codes = [
-            code._replace(task=code.task[own:]) if owner == application else code
-            for code, owner in zip(shared.codes, shared.owners, strict=True)
-        ]
-        others = [code for code, owner in zip(shared.codes, shared.owners, strict=True) if owner != application]
+        owned = list(zip(shared.codes, shared.owners, strict=True))
+        recording.codes = [code._replace(task=code.task[own:]) if name == application else code for code, name in owned]
+        others = [code for code, name in owned if name != application]
         fed = {topic for topic, _, _ in shared.arrived} | {code.other for code in others if code.kind == "produced"}
         counts = {topic: len(partitions) for topic, partitions in shared.topics.items()}
         super().__init__(recorder.topology, recorder.config, recording, recorder.tasks, counts, fed)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from kstreamnb.errors import EngineError
+
+TasksOf: TypeAlias = dict[str, tuple[str, ...]]
+"""The tasks of each member."""
 
 Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[str, ...]]], Mapping[str, Iterable[str]]]
 """Maps the load of each task, the capacity of each member and its previous tasks to its new tasks."""
 
 
-def sticky(
-    loads: Mapping[str, int], capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
+def sticky(loads: Mapping[str, int], capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]) -> TasksOf:
     """Share tasks by capacity; members keep previous tasks where possible.
 
     A member that gives up tasks gives up its latest, so a returning member gets its own back.
@@ -44,9 +46,7 @@ def _shares(count: int, capacities: Mapping[str, int], before: Mapping[str, tupl
     return shares
 
 
-def check_assignment(
-    assigned: Mapping[str, Iterable[str]], tasks: Iterable[str], members: Iterable[str]
-) -> dict[str, tuple[str, ...]]:
+def check_assignment(assigned: Mapping[str, Iterable[str]], tasks: Iterable[str], members: Iterable[str]) -> TasksOf:
     """Return an assignment in which each task appears once and all members are known; raise EngineError otherwise."""
     result = {member: tuple(assigned.get(member, ())) for member in members}
     given = [task for own in result.values() for task in own]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kstreamnb.simulation.consumer_group.assignors import TasksOf
 from kstreamnb.simulation.consumer_group.state import TaskStates
 
 Listener = Callable[[str, tuple[str, ...]], None]
@@ -27,9 +28,7 @@ class Member:
     busy_since_ms: int | None = None
 
 
-def settle(
-    wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, str], states: TaskStates
-) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+def settle(wanted: TasksOf, before: Mapping[str, str], states: TaskStates) -> tuple[TasksOf, dict[str, str]]:
     """Return the assignment to make now, and the members that must warm up first, by partition.
 
     A partition stays with its live owner until the new one has read nearly all of its state.
@@ -46,7 +45,7 @@ def settle(
     return {member: tuple(partitions) for member, partitions in now.items()}, warmups
 
 
-def choose_standbys(members: Iterable[Member], replicas: int) -> dict[str, tuple[str, ...]]:
+def choose_standbys(members: Iterable[Member], replicas: int) -> TasksOf:
     """Choose standbys for each partition: the least loaded members that do not own it."""
     members = list(members)
     standbys: dict[str, tuple[str, ...]] = {member.name: () for member in members}

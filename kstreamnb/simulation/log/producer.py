@@ -14,8 +14,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
-from kstreamnb.kafka.partitioners import DeliveryCallback, checked_partition, complete, record_bytes
-from kstreamnb.simulation.cluster.broker import Content
+from kstreamnb.kafka.partitioners import Content, DeliveryCallback, checked_partition, complete, record_bytes
 from kstreamnb.topology.nodes import grouped
 
 if TYPE_CHECKING:  # a log makes its producers

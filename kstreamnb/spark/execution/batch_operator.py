@@ -25,7 +25,7 @@ from kstreamnb.runtime.task.task import Counters, Task
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
-from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
+from kstreamnb.spark.execution.record_batch import ORDER, OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, RowFunction, row_batch, rows_in
 from kstreamnb.spark.execution.state_codec import pack_delta
@@ -35,10 +35,8 @@ from kstreamnb.spark.execution.worker_cache import CachedTask, new_global_task, 
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.output_topics import at_source
 
-BATCH_SCHEMA = (
-    "g int, target int, source int, seq int, "
-    "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, blob binary"
-)
+_ORDER = ", ".join(f"{name} bigint" for name in ORDER)
+BATCH_SCHEMA = f"g int, target int, source int, seq int, {_ORDER}, blob binary"
 _KINDS = (pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
 _ARROW = pa.schema([(part.split()[0], kind) for part, kind in zip(BATCH_SCHEMA.split(", "), _KINDS, strict=True)])
 _PART = 20_000

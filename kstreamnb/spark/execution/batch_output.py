@@ -112,11 +112,9 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
         OutputColumns(topic, repeated(each.partition, len(each)), each.timestamps, each.keys, each.values, each.headers)
         for _, _, each in batches
     ]
-    partitions = {
-        (partition, source)
-        for (source, _, _), each in zip(batches, columns, strict=True)
-        for partition in set(each.partitions.tolist())
-    }
+    sources = [source for source, _, _ in batches]
+    numbers = [set(each.partitions.tolist()) for each in columns]
+    partitions = {(partition, source) for source, each in zip(sources, numbers, strict=True) for partition in each}
     if len({partition for partition, _ in partitions}) == len(partitions):
         return columns
     order = OrderKey.concat([batch.order for _, _, batch in batches])

@@ -128,11 +128,8 @@ class CyclicTask:
 
     def state_keys(self) -> list[StateKey]:
         """Return the keys of everything that the members remember."""
-        return [
-            (kind, f"{id_}/{owner}", key)
-            for id_, task in self.members.items()
-            for kind, owner, key in task.state_keys()
-        ]
+        keys = ((id_, *key) for id_, task in self.members.items() for key in task.state_keys())
+        return [(kind, f"{id_}/{owner}", key) for id_, kind, owner, key in keys]
 
     def delta_of(self, keys: Iterable[StateKey]) -> StateDelta:
         """Return the present content of some keys as a delta."""
@@ -186,9 +183,8 @@ def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
     joined = StateDelta({}, {})
     for id_, delta in deltas.items():
         joined.rows.update({f"{id_}/{name}": rows for name, rows in delta.rows.items()})
-        joined.state_vars.update(
-            {(f"{id_}/{node}", name): state_var for (node, name), state_var in delta.state_vars.items()}
-        )
+        own = delta.state_vars.items()
+        joined.state_vars.update({(f"{id_}/{node}", name): state_var for (node, name), state_var in own})
     return joined
 
 

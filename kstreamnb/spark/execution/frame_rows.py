@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,29 +73,27 @@ class FrameRows:
             return cls(rank, reader.read_next_batch())
 
 
-def by_partition(
-    arrow: pa.RecordBatch, ranks: Sequence[int], serde: Serde, *, sort: bool = True
-) -> Iterator[FrameRows]:
+def by_partition(rows: pa.RecordBatch, ranks: Sequence[int], serde: Serde, *, sort: bool = True) -> Iterator[FrameRows]:
     """Divide rows of one topic by their partition: the one in column p, or if that is negative the key's.
 
     Args:
-        arrow: columns p, and those of `FrameRows`.
+        rows: columns p, and those of `FrameRows`.
         ranks: the rank of each partition.
         serde: the topic's key serde.
         sort: sort the rows of each partition by time.
     """
-    partitions = _numbers(arrow.column("p"))
+    partitions = _numbers(rows.column("p"))
     if len(partitions) and partitions[0] < 0:
-        partitions = _partitions(arrow.column("k"), serde, len(ranks))
-    times = _numbers(arrow.column("ts")) if sort else np.zeros(len(partitions), np.int64)
-    arrow = arrow.drop_columns(["p"])
+        partitions = _partitions(rows.column("k"), serde, len(ranks))
+    times = _numbers(rows.column("ts")) if sort else np.zeros(len(partitions), np.int64)
+    rows = rows.drop_columns(["p"])
     order = np.lexsort((times, partitions))
     if (np.diff(order) != 1).any():
-        arrow, partitions = arrow.take(pa.array(order)), partitions[order]
-    step = max(1, len(partitions) * _MOST_BYTES // max(1, arrow.nbytes))
+        rows, partitions = rows.take(pa.array(order)), partitions[order]
+    step = max(1, len(partitions) * _MOST_BYTES // max(1, rows.nbytes))
     for begin, end in stretches(np.diff(partitions)) if len(partitions) else ():
         for at in range(begin, end, step):
-            yield FrameRows(ranks[int(partitions[at])], arrow.slice(at, min(step, end - at)))
+            yield FrameRows(ranks[int(partitions[at])], rows.slice(at, min(step, end - at)))
 
 
 def in_order(parts: Sequence[FrameRows], *, arrival: bool) -> Iterator[list[FrameRows]]:
@@ -123,20 +122,15 @@ def _merged(parts: Sequence[FrameRows]) -> Iterator[list[FrameRows]]:
     for begin in range(0, len(index), _CHUNK):
         chosen = index[begin : begin + _CHUNK]
         chosen_ranks = ranks[chosen]
-        yield [
-            FrameRows(rank, _gathered(parts, source[of_rank], row[of_rank]))
-            for rank in np.unique(chosen_ranks).tolist()
-            for of_rank in (chosen[chosen_ranks == rank],)
-        ]
+        own = ((rank, chosen[chosen_ranks == rank]) for rank in np.unique(chosen_ranks).tolist())
+        yield [FrameRows(rank, _gathered(parts, source[rows], row[rows])) for rank, rows in own]
 
 
 def _key_table(parts: Sequence[FrameRows], ranks: Places) -> pa.Table:
     """Return the sort keys of all rows: the columns of a given order, nulls first, the time, and the rank."""
     unsorted = ("k", "v", "h")
-    tables = [
-        pa.Table.from_batches([part.arrow]).drop_columns([n for n in part.arrow.schema.names if n in unsorted])
-        for part in parts
-    ]
+    whole = (pa.Table.from_batches([part.arrow]) for part in parts)
+    tables = [each.drop_columns([name for name in each.column_names if name in unsorted]) for each in whole]
     keys, columns = pa.concat_tables(tables, promote_options="default"), dict[str, Any]()
     for name in (*keys.column_names[1:], "ts"):
         columns |= {f"{name} is there": keys.column(name).is_valid(), name: keys.column(name)}
@@ -194,9 +188,8 @@ def _gathered(parts: Sequence[FrameRows], source: Places, row: Places) -> pa.Rec
 def _text(column: pa.Array) -> pa.Array:
     """Return a column as text to sort by; bytes are their own."""
     if pa.types.is_nested(column.type):
-        items = (
-            None if item is None else json.dumps(item, ensure_ascii=False, default=repr) for item in column.to_pylist()
-        )
+        text = partial(json.dumps, ensure_ascii=False, default=repr)
+        items = (None if item is None else text(item) for item in column.to_pylist())
         column = pa.array(items, pa.string())
     elif not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         column = column.cast(pa.string())

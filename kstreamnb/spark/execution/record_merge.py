@@ -72,9 +72,8 @@ class Merged:
         self.order = OrderKey.concat([arrival.batch.order for arrival in arrivals])
         self._batches = [arrival.batch for arrival in arrivals]
         self._offsets: Numbers = np.zeros(len(self.order), np.int64)
-        self.ranks: Numbers = np.concatenate(
-            [np.full(len(a.batch), rank[partition_of(a.batch)], np.int64) for a in arrivals]
-        )
+        ranks = [np.full(len(each.batch), rank[partition_of(each.batch)], np.int64) for each in arrivals]
+        self.ranks: Numbers = np.concatenate(ranks)
         if self.single:
             self.index: Numbers = np.arange(len(self.order))
             return

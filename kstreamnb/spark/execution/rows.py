@@ -18,9 +18,8 @@ STORE = -4
 """Target of a part of a task's stores at the end of a run over static DataFrames."""
 
 ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
-_ARROW = pa.schema(
-    [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
-)
+_NUMBERS = [(name, pa.int32()) for name in ("g", "target", "source", "seq")]
+_ARROW = pa.schema([*_NUMBERS, ("blob", pa.binary())])
 Row5: TypeAlias = tuple[int, int, int, int, bytes]
 """Group value, target (a task or a negative address), producer, number among the producer's rows, packed batch."""
 
@@ -60,10 +59,9 @@ def row_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = _ARROW) -> pa
     kinds = [kind.to_pandas_dtype() for kind in schema.types[:-1]]
     buffers: list[list[Any]] = [[np.asarray(column, kind)] for column, kind in zip(numbers, kinds, strict=True)]
     buffers.append([ends, b"".join(blobs)])
-    arrays = [
-        pa.Array.from_buffers(kind, len(rows), [None, *map(pa.py_buffer, each)])
-        for kind, each in zip(schema.types, buffers, strict=True)
-    ]
+    contents = ([None, *map(pa.py_buffer, each)] for each in buffers)
+    pairs = zip(schema.types, contents, strict=True)
+    arrays = [pa.Array.from_buffers(kind, len(rows), each) for kind, each in pairs]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

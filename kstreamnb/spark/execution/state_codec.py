@@ -206,7 +206,7 @@ def _write(value: Any) -> object:
         return _extension((_ROW, _TIME.pack(value[1]) + value[0]))
     if kind in _CODES:
         parts = value.__reduce__()[1] if kind is RowWithHeaders else value
-        return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(parts)))
+        return msgpack.ExtType(_CODES[kind], _packer_of().pack(list(parts)))
     if kind is int:
         return _write_big(value)
     if isinstance(value, UUID):
@@ -239,9 +239,7 @@ def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
     return read
 
 
-_packer_within: Callable[..., Any] = partial(
-    msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
-)
-_packer = _packer_within()  # one for all: a packer keeps its buffer between calls
-_big_packer = _packer_within(default=_write_join_key)
+_packer_of: Callable[..., Any] = partial(msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES)
+_packer = _packer_of()  # one for all: a packer keeps its buffer between calls
+_big_packer = _packer_of(default=_write_join_key)
 _read, _read_trusted = _reader(trust=False), _reader(trust=True)

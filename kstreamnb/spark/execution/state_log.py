@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import nullcontext
 from itertools import starmap, zip_longest
 from operator import countOf, eq
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
@@ -55,6 +55,8 @@ STATE = "\n".join(["log", KEY_SCHEMA.json(), LOG_SCHEMA.json()])
 HEAD = 0
 """The number of the head; its entry is (number of the last entry, of the first, bytes in all)."""
 
+MakeTask: TypeAlias = Callable[[], CachedTask]
+
 _EMPTY = LogHead(last=HEAD, first=HEAD + 1, size=0)
 _MOST_ENTRIES = 200
 _LEAST_BYTES = 1 << 20
@@ -77,9 +79,7 @@ class StateLog:
         self._attributes: Attributes = {}
         self.found, self.restoring = "new", Restoring()
 
-    def load(
-        self, cached: CachedTask | None, create: Callable[[], CachedTask], files: TaskFiles | None = None
-    ) -> CachedTask:
+    def load(self, cached: CachedTask | None, create: MakeTask, files: TaskFiles | None = None) -> CachedTask:
         """Return the task as of the committed state, from the cheapest source; ``files`` may hold it, too."""
         cached = self._current(cached, create, files)
         if self._verify and self.found in ("hit", "catch-up"):
@@ -91,9 +91,7 @@ class StateLog:
             cached.file.settle(cached.task.stores, head_of(cached))
         return cached
 
-    def _current(
-        self, cached: CachedTask | None, create: Callable[[], CachedTask], files: TaskFiles | None
-    ) -> CachedTask:
+    def _current(self, cached: CachedTask | None, create: MakeTask, files: TaskFiles | None) -> CachedTask:
         row = self._log.getValue((HEAD,))
         if row is None:
             self._head, self.found = _EMPTY, "new"
@@ -158,14 +156,14 @@ class StateLog:
             raise CheckpointError(f"entry {number} of a state log is missing", hint=hint)
         return bytes(row[1])
 
-    def _ensure_committed(self, cached: CachedTask, create: Callable[[], CachedTask], files: TaskFiles | None) -> None:
+    def _ensure_committed(self, cached: CachedTask, create: MakeTask, files: TaskFiles | None) -> None:
         """Compare a task with the one that the log restores, which is in a file if the task is."""
         with nullcontext() if files is None or cached.file is None else files.beside() as others:
             again = self._rebuilt(create, others)
             _ensure_equal(cached, again)
             again.close()
 
-    def _rebuilt(self, create: Callable[[], CachedTask], files: TaskFiles | None) -> CachedTask:
+    def _rebuilt(self, create: MakeTask, files: TaskFiles | None) -> CachedTask:
         """Return the task that the log restores, in a file or, without files, in memory."""
         if files is not None:
             seq, last = self._head.last, unpack_entry(self._entry(self._head.last))

@@ -60,7 +60,7 @@ from kstreamnb.spark.execution.worker_cache import (
     worker_state,
 )
 from kstreamnb.spark.execution.worker_progress import noted
-from kstreamnb.spark.planning.deployment import FIRST_SLOT, Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import FIRST_SLOT, Deployment, Placed, Replica, TaskPlacement
 from kstreamnb.topology.nodes import grouped
 
 _MOST_RECORDS = 20_000
@@ -122,9 +122,7 @@ def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], 
             yield row
 
 
-def _run_placed(
-    deployment: Deployment, placed: TaskPlacement | Replica, rows: list[Row5], log: StateLog | None
-) -> Iterator[Row5]:
+def _run_placed(deployment: Deployment, placed: Placed, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
     if isinstance(placed, TaskPlacement) and placed.uses_global and replica_of(deployment, placed) is None:
         return  # a failure of its global tables ends the batch
     source = deployment.producer(placed)
@@ -185,9 +183,7 @@ def _stores(cached: CachedTask) -> dict[str, tuple[int, int, int, int]]:
     return figures
 
 
-def _run_task(
-    deployment: Deployment, placed: TaskPlacement | Replica, cached: CachedTask, arrivals: list[Arrival]
-) -> list[RecordBatch]:
+def _run_task(deployment: Deployment, placed: Placed, cached: CachedTask, arrivals: list[Arrival]) -> list[RecordBatch]:
     task = cached.task
     if isinstance(placed, Replica):
         assert isinstance(task, Task)
@@ -205,7 +201,7 @@ def _run_task(
     return produced + changelog(task) if deployment.options.changelogs and placed.stateful else produced
 
 
-def _lateness(deployment: Deployment, placed: TaskPlacement | Replica, arrivals: list[Arrival]) -> tuple[float, float]:
+def _lateness(deployment: Deployment, placed: Placed, arrivals: list[Arrival]) -> tuple[float, float]:
     """Return by how many ms records of input topics are older than their partition's stream time: mean and maximum.
 
     Topics with a timestamp extractor do not count: their batches hold the timestamps before extraction.
@@ -229,16 +225,14 @@ def _first_clock(arrivals: list[Arrival]) -> int:
     return min(ticks) if ticks else max([0, *(arrival.batch.clock_ms for arrival in arrivals)])
 
 
-def _files(deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int) -> TaskFiles | None:
+def _files(deployment: Deployment, placed: Placed, now_ms: int) -> TaskFiles | None:
     if isinstance(placed, Replica):
         return None  # of tables that each worker needs in memory
     folder, create = local_folder() / deployment.key, partial(_new, deployment, placed, now_ms)
     return TaskFiles(folder, placed.number, create, members=bool(placed.members), room=memory_left(deployment))
 
 
-def _new(
-    deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int, rows_of: RowsOf | None = None
-) -> CachedTask:
+def _new(deployment: Deployment, placed: Placed, now_ms: int, rows_of: RowsOf | None = None) -> CachedTask:
     if isinstance(placed, Replica):
         clock = Clock()
         return CachedTask(new_global_task(deployment, placed.application, clock), clock)
@@ -247,7 +241,7 @@ def _new(
 
 
 def addressed(
-    deployment: Deployment, placed: TaskPlacement | Replica, batches: Iterable[RecordBatch]
+    deployment: Deployment, placed: Placed, batches: Iterable[RecordBatch]
 ) -> Iterator[tuple[int, RecordBatch]]:
     """Yield record batches of bounded length with their targets; a topic that is read and output has two."""
     application = deployment.applications[placed.application]
@@ -277,7 +271,7 @@ def by_slot(batch: RecordBatch, slots: int) -> Iterator[tuple[int, RecordBatch]]
 
 
 def report_of(
-    placed: TaskPlacement | Replica, cached: CachedTask, before: Counters, state: str, out: dict[str, int], took: float
+    placed: Placed, cached: CachedTask, before: Counters, state: str, out: dict[str, int], took: float
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
     after = cached.task.counters()

@@ -162,12 +162,9 @@ def changelog(task: AnyTask) -> list[RecordBatch]:
 
     Topics keep the last record of each key anyway, so the others would only be compacted away.
     """
-    versioned = {
-        changelog_topic(each.plan.application_id, store)
-        for each in single_tasks([task])
-        for store in each.plan.topology.stores.values()
-        if store.kind == "versioned"
-    }
+    plans = [each.plan for each in single_tasks([task])]
+    stores = ((plan.application_id, store) for plan in plans for store in plan.topology.stores.values())
+    versioned = {changelog_topic(application, store) for application, store in stores if store.kind == "versioned"}
     last: dict[Any, RecordProduced] = {}
     for number, record in enumerate(task.drain_changelog()):
         key = (record.topic, record.partition, number if record.topic in versioned else record.key)

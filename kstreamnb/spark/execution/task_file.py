@@ -176,11 +176,8 @@ class TaskFile:
     def _write_loaded(self, stores: Mapping[str, Any]) -> None:
         for name, rows in self._pending.items():
             key_of = stores[name].row_key
-            puts = [
-                (name, key_of(raw_key), pickle.dumps((raw_key, row), 5))
-                for raw_key, row in rows.items()
-                if row is not None
-            ]
+            kept = [(raw_key, row) for raw_key, row in rows.items() if row is not None]
+            puts = [(name, key_of(entry[0]), pickle.dumps(entry, 5)) for entry in kept]
             gone = [(name, key_of(raw_key)) for raw_key, row in rows.items() if row is None]
             self._database.executemany("REPLACE INTO loaded VALUES (?, ?, ?)", puts)
             self._database.executemany("DELETE FROM loaded WHERE store = ? AND key = ?", gone)

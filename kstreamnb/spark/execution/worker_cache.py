@@ -26,7 +26,7 @@ from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import OutputFormat
 from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, Placed, Replica, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.state import Store
@@ -123,7 +123,7 @@ def acquire(deployment: Deployment, number: int) -> CachedTask | None:
     return state.tasks.pop(number, None) or state.replicas.pop(number, None)
 
 
-def release(deployment: Deployment, placed: TaskPlacement | Replica, cached: CachedTask) -> None:
+def release(deployment: Deployment, placed: Placed, cached: CachedTask) -> None:
     """Put a task back.
 
     Tasks that are in memory stay there. If they take more than their part of the limit with this one, it moves to a
@@ -144,9 +144,8 @@ def release(deployment: Deployment, placed: TaskPlacement | Replica, cached: Cac
         cached.moves = room + _in_files() < deployment.options.memory_limit * _FOR_FILES
         return
     cached.file.unpin()
-    backed = [
-        (kept.tasks, each) for kept in _states.values() for each in kept.tasks if kept.tasks[each].file is not None
-    ]
+    caches = [kept.tasks for kept in _states.values()]
+    backed = [(tasks, number) for tasks in caches for number, each in tasks.items() if each.file is not None]
     for tasks, oldest in sorted(backed, key=lambda entry: entry[0][entry[1]].released):
         if room < 0:
             room += tasks[oldest].memory
@@ -244,9 +243,7 @@ def output_format(deployment: Deployment, placed: TaskPlacement) -> OutputFormat
         application = deployment.applications[placed.application]
         own = application.internal_topics
         serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes).items()}
-        odd = {
-            topic for topic, both in serdes.items() if topic not in own and writer_serdes(application, topic) != both
-        }
+        odd = {each for each, both in serdes.items() if each not in own and writer_serdes(application, each) != both}
         mixed = frozenset((application.inner - own) | odd)
         formats[key] = OutputFormat(serdes, application.inner, mixed, deployment.options.kafka)
     return formats[key]
@@ -275,12 +272,7 @@ def new_task(
     track = placed.stateful if track is None else track
     changelog: Changelog = "records" if track and deployment.options.changelogs else "off"
     commits = deployment.options.commit_every_record
-    shared: dict[str, Any] = {
-        "changelog": changelog,
-        "commit_every_record": commits,
-        "rows_of": rows_of,
-        "in_query": True,
-    }
+    shared = dict[str, Any](changelog=changelog, commit_every_record=commits, rows_of=rows_of, in_query=True)
     if not placed.members:
         return CachedTask(Task(placed.plan, clock, global_state, track=track, **shared), clock)
     application = deployment.applications[placed.application]
@@ -297,7 +289,7 @@ def new_global_task(deployment: Deployment, application: int, clock: Clock, *, t
     return Task(plan, clock, track=track)
 
 
-def empty_task(deployment: Deployment, placed: TaskPlacement | Replica) -> AnyTask:
+def empty_task(deployment: Deployment, placed: Placed) -> AnyTask:
     """Create a task whose stores take a restored state; it never runs."""
     if isinstance(placed, Replica):
         return new_global_task(deployment, placed.application, Clock())

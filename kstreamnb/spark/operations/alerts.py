@@ -105,10 +105,8 @@ def alert_rules(
     given |= {"interval": f"{interval_ms / 1000:g}", "window": format_duration(max(_TREND_MS, 5 * interval_ms))}
     given |= {"latency_ms": latency_ms, "state_bytes": state_bytes}
     texts = tomllib.loads(text_of(__package__, "alerts.toml"))
-    return tuple(
-        Alert(name, texts[name]["expression"].format(**given), texts[name]["summary"], test)
-        for name, test in fires.items()
-    )
+    rules = ((name, texts[name], test) for name, test in fires.items())
+    return tuple(Alert(name, rule["expression"].format(**given), rule["summary"], test) for name, rule, test in rules)
 
 
 def _has_stalled(seen: _Readings, stalled_ms: int) -> bool:

@@ -36,22 +36,17 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
         await_commit(query.control.files, query.control.action.last.number)
         rebuilt = read_tasks(query.spark, query.deployment, query.control.files)
         for name in sorted(query.deployment.application.running.stores):
-            pairs = [
-                (placed.plan.task_id, store)
-                for placed in tasks_with(query.deployment, name)
-                for store in stores_named(rebuilt[placed.name], name)
-            ]
+            tasks = ((placed.plan.task_id, rebuilt[placed.name]) for placed in tasks_with(query.deployment, name))
+            pairs = [(task, store) for task, again in tasks for store in stores_named(again, name)]
             _, current = query.control.action.stores.ask(name, list)
             for (task, again), store in zip(pairs, current, strict=True):
                 yield task, store, again, "log"
         sink = query.control.action.sink
         if isinstance(sink, KafkaSink) and query.deployment.options.changelogs:
-            yield from _from_changelogs(query.deployment, sink.writer.servers, rebuilt)
+            yield from _of_changelogs(query.deployment, sink.writer.servers, rebuilt)
 
 
-def _from_changelogs(
-    deployment: Deployment, servers: Servers, rebuilt: Mapping[str, AnyTask]
-) -> Iterator[RebuiltStore]:
+def _of_changelogs(deployment: Deployment, servers: Servers, rebuilt: Mapping[str, AnyTask]) -> Iterator[RebuiltStore]:
     """Pair the stores that the log makes with the same stores made from their changelog topics."""
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
     restored = restore_tasks(deployment, topics, read_topics(servers, topics, {}))

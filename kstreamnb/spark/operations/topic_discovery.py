@@ -60,11 +60,9 @@ class TopicDiscovery:
         """Restart the query if there is something new among the topics of the cluster; returns whether it did."""
         application = application_over(self._query.topology, self._settings, topics, self._manifest.split)
         known, grown = self._manifest.inputs, not self._query.deployment.stateful
-        found = [
-            f"{topic} has {pluralize(application.partitions[topic], 'partition')}"
-            for topic in application.external
-            if topic not in known or (grown and application.partitions[topic] > known[topic])
-        ]
+        counts = ((topic, application.partitions[topic]) for topic in application.external)
+        new = ((topic, count) for topic, count in counts if topic not in known or (grown and count > known[topic]))
+        found = [f"{topic} has {pluralize(count, 'partition')}" for topic, count in new]
         if not found:
             return False
         before, options = self._manifest, self._query.deployment.options
@@ -99,8 +97,7 @@ def application_over(
                 others = sorted(name for name in {*topics} - own - planned if not name.startswith("__"))
                 detail = f"source {source.name} reads it; the cluster has {nearest(topic, others) or 'no topics'}"
                 hint = "create it with ks.kafka.Admin; topics that this user cannot READ are not listed"
-                raise unknown(
-                    "topic", topic, others, error=UnknownTopicError, detail=detail, hint=hint, origin=source.origin
-                )
+                kind, origin = UnknownTopicError, source.origin
+                raise unknown("topic", topic, others, error=kind, detail=detail, hint=hint, origin=origin)
     known = {topic: n for topic, n in topics.items() if topic not in own}
     return plan_application(topology, settings, known, direct=False, split=split)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import CodeType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import cloudpickle
 
@@ -148,6 +148,9 @@ class Replica:
         return f"{self.application}{COPY}{self.level}, {self.partition}"
 
 
+Placed: TypeAlias = TaskPlacement | Replica
+
+
 @dataclass(frozen=True)
 class Level:
     """One operator of the query."""
@@ -243,12 +246,9 @@ class Deployment:
     @cached_property
     def input_partitions(self) -> tuple[tuple[int, str, int], ...]:
         """Input partitions by rank."""
-        return tuple(
-            (number, topic, partition)
-            for number, application in enumerate(self.applications)
-            for topic in sorted({*application.inputs})
-            for partition in range(application.partitions.get(topic, 1))
-        )
+        numbered = enumerate(self.applications)
+        inputs = ((number, each.partitions, topic) for number, each in numbered for topic in sorted({*each.inputs}))
+        return tuple((number, topic, part) for number, counts, topic in inputs for part in range(counts.get(topic, 1)))
 
     @cached_property
     def input_ranks(self) -> dict[tuple[int, str, int], int]:
@@ -267,18 +267,18 @@ class Deployment:
         }
 
     @cached_property
-    def _all(self) -> tuple[TaskPlacement | Replica, ...]:
+    def _all(self) -> tuple[Placed, ...]:
         return (*self.tasks, *self.replicas)
 
     @cached_property
-    def placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
+    def placements(self) -> dict[int, dict[int, Placed]]:
         """Tasks and replicas by level and routing key."""
-        by_level: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
+        by_level: dict[int, dict[int, Placed]] = {level.number: {} for level in self.levels}
         for placed in self._all:
             by_level[placed.level][placed.routing_key] = placed
         return by_level
 
-    def producer(self, placed: TaskPlacement | Replica) -> int:
+    def producer(self, placed: Placed) -> int:
         """Return the number under which a task's rows name their producer; input partitions come first."""
         return len(self.input_ranks) + placed.number
 

@@ -62,10 +62,8 @@ def plan_application(
     both = (read & writers.keys()) - internal
     inner = (read & internal) | (both if direct else set())
     global_topics = [topic for node in topology.sources() if node.is_global for topic in node.topics]
-    upstream = {
-        group: {writer for topic in names if topic in inner for writer in writers.get(topic, ())}
-        for group, names in reads.items()
-    }
+    feeding = ((group, [topic for topic in names if topic in inner]) for group, names in reads.items())
+    upstream = {group: {writer for topic in both for writer in writers.get(topic, ())} for group, both in feeding}
     cycles = _cycles(upstream)
     return ApplicationPlan(
         given,

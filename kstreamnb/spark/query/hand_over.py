@@ -109,11 +109,8 @@ def _with_times(tasks: list[Task], offsets: Offsets) -> Iterator[CommittedOffset
     times: dict[tuple[str, int], OffsetMetadata] = {}
     for task in tasks:
         nodes = task.plan.topology.nodes
-        emitted = {
-            nodes[node].stores[0]: state_var[0]
-            for (node, name), state_var in task.context.state_vars.items()
-            if name == EMITTED and state_var[0] >= 0
-        }
+        ends = ((node, state_var[0]) for (node, name), state_var in task.context.state_vars.items() if name == EMITTED)
+        emitted = {nodes[node].stores[0]: end for node, end in ends if end >= 0}
         for topic in offsets:
             if task.plan.source_of(topic) is not None:
                 times[topic, task.plan.partition] = OffsetMetadata(task.context.stream_time[0], emitted)

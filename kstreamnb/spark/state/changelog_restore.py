@@ -22,11 +22,9 @@ Entries = dict[tuple[str, int], list[ChangelogBytes]]
 def logged_stores(deployment: Deployment) -> dict[str, str]:
     """Return the topics from which stores can be restored, by store: changelogs, or the topic that a table reads."""
     application = deployment.application
-    return {
-        name: changelog_topic(application.id, store)
-        for name, store in application.topology.stores.items()
-        if store.logged or store.changelog_topic is not None
-    }
+    stores = application.topology.stores.items()
+    kept = ((name, store) for name, store in stores if store.logged or store.changelog_topic is not None)
+    return {name: changelog_topic(application.id, store) for name, store in kept}
 
 
 def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> Entries:
@@ -61,11 +59,9 @@ def restore_tasks(deployment: Deployment, topics: Mapping[str, str], entries: En
     return tasks
 
 
-def restore_store(
-    deployment: Deployment, tasks: Mapping[str, AnyTask], name: str, topic: str, entries: Entries
-) -> None:
+def restore_store(deployment: Deployment, tasks: Mapping[str, AnyTask], name: str, topic: str, logs: Entries) -> None:
     """Restore one store in all tasks that have it."""
     for placed in deployment.tasks:
         for own, partition, store in stores_of(placed, tasks[placed.name]) if placed.name in tasks else ():
             if own == name:
-                store.restore_changelog(entries.get((topic, partition), ()))
+                store.restore_changelog(logs.get((topic, partition), ()))

@@ -202,9 +202,8 @@ def _is_shifted(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         {(kind, name) for group in state.values() for kind in ("stores", "processors") for name in group[kind]}
         for state in (old, new)
     )
-    gone, added = (
-        sorted((kind, _NUMBER.sub("", name)) for kind, name in names) for names in (before - after, after - before)
-    )
+    pairs = before - after, after - before
+    gone, added = (sorted((kind, _NUMBER.sub("", name)) for kind, name in names) for names in pairs)
     return bool(gone) and gone == added
 
 
@@ -280,11 +279,9 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
         if "headers" in after[name]:  # rows that were written without headers can be read
             before = {**before, name: {"headers": after[name]["headers"], **before[name]}}
         if before[name] != after[name]:
-            parts = [
-                f"{setting} {_words(setting, before[name])} → {_words(setting, after[name])}"
-                for setting in sorted({*before[name], *after[name]})
-                if before[name].get(setting) != after[name].get(setting)
-            ]
+            settings = sorted({*before[name], *after[name]})
+            differing = [setting for setting in settings if before[name].get(setting) != after[name].get(setting)]
+            parts = [f"{each} {_words(each, before[name])} → {_words(each, after[name])}" for each in differing]
             changes.append(f'{kind} "{name}" of sub-topology {group} changed: {", ".join(parts)}')
     return changes
 

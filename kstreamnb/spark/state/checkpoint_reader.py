@@ -60,13 +60,9 @@ def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     for number in checkpoint.numbers("offsets"):
         with suppress(OSError, ValueError, LookupError):  # Spark reports it if it is damaged
             entries[number] = json.loads(checkpoint.last_line(f"offsets/{number}"))
-    return frozenset(
-        number
-        for number, entry in entries.items()
-        if number - 1 in entries
-        and entry["tick"] == entries[number - 1]["tick"]
-        and entry["offsets"].items() <= entries[number - 1]["offsets"].items()
-    )
+    pairs = ((number, entries[number - 1], entry) for number, entry in entries.items() if number - 1 in entries)
+    unmoved = (each for each in pairs if each[1]["tick"] == each[2]["tick"])
+    return frozenset(number for number, old, new in unmoved if new["offsets"].items() <= old["offsets"].items())
 
 
 def settle(checkpoint: CheckpointFiles) -> None:
@@ -97,10 +93,8 @@ def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]
     def here(path: str) -> str:
         return f"{checkpoint.address}/state/{path.rpartition('/state/')[2]}"
 
-    stores = [
-        {**store, "stateSchemaFilePaths": [here(path) for path in store["stateSchemaFilePaths"]]}
-        for store in note["stateStoreInfo"]
-    ]
+    paths = "stateSchemaFilePaths"
+    stores = [{**store, paths: list(map(here, store[paths]))} for store in note["stateStoreInfo"]]
     return {**note, "stateStoreInfo": stores}
 
 

@@ -20,7 +20,7 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, Placed
 from kstreamnb.spark.state.checkpoint_reader import await_commit, read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 from kstreamnb.state.query_views import Detail
@@ -91,7 +91,7 @@ class LiveStores:
             parts = [store for task in tasks for store in stores_named(task, name)]
             return self.batch, question(parts)
 
-    def _current(self, placed: list[TaskPlacement | Replica]) -> list[Any]:
+    def _current(self, placed: list[Placed]) -> list[Any]:
         behind = []
         for each in placed:
             copy = self._copies.setdefault(each.number, _StoreCopy())
@@ -104,7 +104,7 @@ class LiveStores:
             self._read(behind)
         return [self._copies[each.number].task for each in placed]
 
-    def _read(self, placed: list[TaskPlacement | Replica]) -> None:
+    def _read(self, placed: list[Placed]) -> None:
         """Apply the checkpoint's changes beyond the copies, then the queued ones."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)

@@ -11,7 +11,7 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError, unknown
 from kstreamnb.frames import Framed, TabularRows
 from kstreamnb.spark.execution.cyclic_task import AnyTask
-from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, Placed, TaskPlacement
 from kstreamnb.state.query_views import Detail, View, view_of
 
 
@@ -117,11 +117,8 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     """
     application = deployment.application
     owners = {group.id: group.stores for group in application.running.subtopologies()}
-    placed = [
-        task
-        for task in deployment.tasks
-        if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
-    ]
+    own = (task for task in deployment.tasks if task.application == 0)
+    placed = [task for task in own if any(name in owners[plan.subtopologies[0]] for plan in task.plans)]
     if not placed and name in application.topology.global_stores:
         detail = "on Spark only tasks that read a global table in a deployment keep a copy of it"
         hint = "declare it with builder.table, whose store can be read; or read its topic with ks.Sample.capture"
@@ -132,7 +129,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     return placed
 
 
-def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Replica]:
+def placements_of(deployment: Deployment, name: str) -> list[Placed]:
     """Return the placements that have a store: its tasks, or the first replica of a global one."""
     if name in deployment.application.topology.global_stores and deployment.replicas:
         return [deployment.replicas[0]]

@@ -224,9 +224,8 @@ class MetricsBook:
             "stream-processor-node-metrics": dict(zip(_LATENCIES, self._latency, strict=True)),
             "stream-state-metrics": {name: (spark or {}).get(reported, 0) for name, reported in _OF_SPARK.items()},
         }
-        own = [
-            Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
-        ]
+        figures = ((group, *figure) for group, each in numbers.items() for figure in each.items())
+        own = [Metric(group, name, client, float(value)) for group, name, value in figures]
         reading = Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
         reading.taken_s = time.monotonic()
         if lag is not None:

@@ -223,11 +223,8 @@ class _Outcome:
         if (self._written, self._kept, self._error) == (other._written, other._kept, other._error):
             return ()
         own, others = self._shown(), other._shown()
-        result = [
-            KeyDifference(*subject, own.get(subject, ()), others.get(subject, ()))
-            for subject in sorted({**own, **others})
-            if own.get(subject, ()) != others.get(subject, ())
-        ]
+        pairs = ((subject, own.get(subject, ()), others.get(subject, ())) for subject in sorted({**own, **others}))
+        result = [KeyDifference(*subject, mine, other) for subject, mine, other in pairs if mine != other]
         return tuple(sorted(result, key=lambda each: _KINDS.index(each.kind)))
 
     def _shown(self) -> dict[tuple[str, str], tuple[object, ...]]:

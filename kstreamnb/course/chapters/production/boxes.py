@@ -32,9 +32,8 @@ def _most(answer: object) -> str:
         return f'the row of Germany is {totals}: it has no "most" yet.'
     if (totals.get("orders"), totals.get("cents"), totals["most"]) == (3, 12_000, 5000):
         return ""
-    return (
-        f"the row of Germany is {totals}; three orders count, of 3000, 5000 and 4000 cents; that of 9000 is cancelled."
-    )
+    counted = "three orders count, of 3000, 5000 and 4000 cents; that of 9000 is cancelled"
+    return f"the row of Germany is {totals}; {counted}."
 
 
 JUDGES = {"boxes.1": _france, "boxes.2": _most}

@@ -23,12 +23,9 @@ def _observed() -> ks.Sample:
 def _explosive() -> dict[str, int]:
     """Return the highest rise of each explosive storm, found by comparing all pairs."""
     span, records = _HOURS * 3_600_000, list(_observed())
-    rises = [
-        (later.key, later.value["wind"] - earlier.value["wind"])
-        for later in records
-        for earlier in records
-        if later.key == earlier.key and 0 <= later.timestamp - earlier.timestamp <= span
-    ]
+    pairs = ((earlier, later) for later in records for earlier in records if later.key == earlier.key)
+    close = ((one, other) for one, other in pairs if 0 <= other.timestamp - one.timestamp <= span)
+    rises = [(later.key, later.value["wind"] - earlier.value["wind"]) for earlier, later in close]
     return dict(sorted(pair for pair in rises if pair[1] >= _KNOTS))
 
 

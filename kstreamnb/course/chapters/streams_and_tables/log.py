@@ -19,9 +19,8 @@ def _by_level(answer: object) -> str:
                 value = {"level": level}
                 chosen = called(answer, "logs", machine, value, count)
                 if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < count):
-                    return (
-                        f"the function returns {chosen!r}; {count} partitions are the whole numbers 0 to {count - 1}."
-                    )
+                    numbers = f"{count} partitions are the whole numbers 0 to {count - 1}"
+                    return f"the function returns {chosen!r}; {numbers}."
                 partition = log.append("logs", machine, value, partition=chosen).partition
                 reached.setdefault((machine, level == "ERROR"), set()).add(partition)
         reason = _misplaced(reached, count - 1)

@@ -27,9 +27,8 @@ def _words(answer: object) -> str:
     if words == _WORDS:
         return ""
     if [value for _, value in words] == [word for _, word in _WORDS]:
-        return (
-            f"the words are right, but their keys are {sorted({str(key) for key, _ in words})}, not those of the lines."
-        )
+        keys = sorted({str(key) for key, _ in words})
+        return f"the words are right, but their keys are {keys}, not those of the lines."
     if len(words) != len(_WORDS):
         return f"two lines with {len(_WORDS)} words give {len(words)} records."
     number = next(at for at, (word, right) in enumerate(zip(words, _WORDS, strict=True)) if word != right)

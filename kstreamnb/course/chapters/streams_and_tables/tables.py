@@ -14,9 +14,8 @@ def _stock(answer: object) -> str:
         return 'give a number and "stream" or "table", such as (7, "stream").'
     if kinds == ["stream"]:
         return "as a stream the records would add up to 13 pieces: does `shoe => 3` mean three more, or three left?"
-    return (
-        "" if pieces == [3] else f"a table, yes, but not {pieces[0]:g} pieces: what is the latest row of each product?"
-    )
+    question = "what is the latest row of each product?"
+    return "" if pieces == [3] else f"a table, yes, but not {pieces[0]:g} pieces: {question}"
 
 
 def _empty(answer: object) -> str:
