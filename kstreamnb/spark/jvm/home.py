@@ -36,7 +36,8 @@ def jvm_folder(session: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=folder.parent))
     except OSError:
-        folder = work = session
+        _fill(session, spark, classes)
+        return session  # Spark's own folders beside it, also those of other programs, have names as in the cache
     _fill(work, spark, classes)
     for other in folder.parent.glob("spark-*"):
         if not (other / HOME / "jars").exists():  # that pyspark is gone
