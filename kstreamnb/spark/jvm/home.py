@@ -52,7 +52,7 @@ def _fill(folder: Path, spark: Path, classes: list[Path]) -> None:
         for path in classes:
             jar.write(path, path.relative_to(_CLASSES))
     (folder / HOME).mkdir()
-    if os.name == "posix":  # elsewhere links need rights
+    if os.name == "posix" and spark.is_dir():  # elsewhere links need rights; spark-submit's pyspark is in a zip file
         for entry in spark.iterdir():
             if entry.name != "python" and entry.suffix != ".py":
                 (folder / HOME / entry.name).symlink_to(entry)

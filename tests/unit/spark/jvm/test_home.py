@@ -60,3 +60,16 @@ def test_folders_of_a_pyspark_that_is_gone_are_removed(cache: Path, tmp_path: Pa
     (installed / HOME / "jars").symlink_to(Path(pyspark.__file__).parent / "jars")
     folder = jvm_folder(tmp_path)
     assert {folder, installed} == set(cache.iterdir())
+
+
+def test_a_pyspark_in_a_zip_file_has_no_home_of_links(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Programs that spark-submit starts, and their child processes, import pyspark from such a file."""
+    archive = tmp_path / "pyspark.zip"
+    zipfile.ZipFile(archive, "w").close()
+    monkeypatch.setattr(pyspark, "__file__", str(archive / "pyspark" / "__init__.py"))
+    folder = jvm_folder(tmp_path)
+    assert [folder] == list(cache.iterdir())
+    assert (folder / JAR).exists()
+    assert [] == list((folder / HOME).iterdir())
