@@ -285,18 +285,15 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     print_events()
     if log is not None:
         log_to(log)
-    query = None
     _end_cleanly()
+    query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one
-        if query is None:
-            raise
+        pass
     finally:
-        if query is not None:
-            query.stop()
+        query.stop()
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."

@@ -36,10 +36,9 @@ def jvm_folder(session: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=folder.parent))
     except OSError:
-        _fill(session, spark, classes)
-        return session  # Spark's own folders beside it, also those of other programs, have names as in the cache
+        folder = work = session
     _fill(work, spark, classes)
-    for other in folder.parent.glob("spark-*"):
+    for other in cache_folder().glob("spark-*"):  # beside a session, Spark's own folders have such names
         if not (other / HOME / "jars").exists():  # that pyspark is gone
             shutil.rmtree(other, ignore_errors=True)
     with suppress(OSError):  # another process was faster: its folder is as good
