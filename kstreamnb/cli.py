@@ -175,9 +175,16 @@ def replay(application: str, sample: str, partitions: int | None, config: Sequen
 
 
 def _end_cleanly() -> None:
-    """Let SIGTERM and SIGHUP end the command with 0."""
+    """Let SIGTERM and SIGHUP end the command with 0; as soon as it ends, they change nothing."""
     for number in end_signals():
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, _end)
+        # Otherwise, Python prints a traceback of SystemExit if one comes while it ends.
+        click.get_current_context().call_on_close(partial(signal.signal, number, signal.SIG_IGN))
+
+
+def _end(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(0)
 
 
 # --- notebooks ---
@@ -278,18 +285,15 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     print_events()
     if log is not None:
         log_to(log)
-    query = None
     _end_cleanly()
+    query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
     try:
-        query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
         click.echo(f"{query.application} runs; Ctrl-C stops it")
         query.await_termination()
     except KeyboardInterrupt:  # before the query waited for one
-        if query is None:
-            raise
+        pass
     finally:
-        if query is not None:
-            query.stop()
+        query.stop()
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."

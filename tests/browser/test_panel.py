@@ -104,6 +104,25 @@ def test_parity_comes_first(notebook: Notebook, opened: Locator) -> None:
     notebook.picture(notebook.output(DEPLOY), "parity")
 
 
+def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -> None:
+    """State, batch and duration, records in and out with their rates, lag, drops, state, tasks, and the journal's last
+    lines. The query has not been started again: it is that of the whole file.
+    """
+    expect(widget).to_contain_text("prices")
+    figures = widget.locator(".ks-figures")
+    expect(figures).to_contain_text(re.compile(r"in20 records, [\d,.]+/s"))
+    expect(figures).to_contain_text("lag0 records")
+    expect(figures).to_contain_text("restarts0")
+    expect(figures).to_contain_text(re.compile(r"duration[\d,.]+ (ms|s|min)"))
+    expect(figures).to_contain_text("dead letters")
+    charts = widget.get_by_role("region", name="charts")
+    expect(charts).to_contain_text("batch time (ms)")
+    expect(charts.locator(".ks-point").first).to_be_visible()
+    expect(widget.get_by_role("table", name="Tasks")).to_contain_text("0_1")  # the partitions of k0 and k1
+    expect(widget.get_by_role("table", name="Dropped")).to_contain_text("late")
+    notebook.picture(widget, "panel")
+
+
 def test_long_work_says_what_it_waits_for(notebook: Notebook, opened: Locator) -> None:
     """Starting, comparing, restoring, capturing and connecting show a line in the page, which is gone at the end."""
     capture = 'ks.Sample.capture(servers, "prices", records=None, seconds=3, follow=True)'
@@ -130,25 +149,6 @@ def test_what_differs_is_shown_and_not_deployed(notebook: Notebook, opened: Loca
     expect(shown).to_contain_text("driver and Spark DIFFER on 20 records", timeout=_SLOW_MS)
     expect(shown).to_contain_text("parity=False", timeout=_SLOW_MS)
     notebook.picture(shown, "parity-differs")
-
-
-def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -> None:
-    """State, batch and duration, records in and out with their rates, lag, drops, state, tasks, and the journal's last
-    lines.
-    """
-    expect(widget).to_contain_text("prices")
-    figures = widget.locator(".ks-figures")
-    expect(figures).to_contain_text(re.compile(r"in20 records, [\d,.]+/s"))
-    expect(figures).to_contain_text("lag0 records")
-    expect(figures).to_contain_text("restarts0")
-    expect(figures).to_contain_text(re.compile(r"duration[\d,.]+ (ms|s|min)"))
-    expect(figures).to_contain_text("dead letters")
-    charts = widget.get_by_role("region", name="charts")
-    expect(charts).to_contain_text("batch time (ms)")
-    expect(charts.locator(".ks-point").first).to_be_visible()
-    expect(widget.get_by_role("table", name="Tasks")).to_contain_text("0_1")  # the partitions of k0 and k1
-    expect(widget.get_by_role("table", name="Dropped")).to_contain_text("late")
-    notebook.picture(widget, "panel")
 
 
 def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: Locator) -> None:

@@ -45,7 +45,12 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
 
     def invoke(*arguments, **options):
-        return CliRunner().invoke(main, list(arguments), **options)
+        before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+        try:
+            return CliRunner().invoke(main, list(arguments), **options)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     return invoke
 
@@ -329,13 +334,26 @@ def test_a_deployment_has_the_batch_limit_of_the_api():
 def test_a_deployment_that_is_ended_while_it_starts_ends_cleanly(run, monkeypatch, sent, code):
     """Service managers expect 0 after SIGTERM, shells 130 after an interrupt; there is no word of an abort."""
     monkeypatch.setattr("kstreamnb.spark.deploy.deploy", lambda *_, **__: signal.raise_signal(sent))
-    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGTERM, signal.SIGHUP)}
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the suite may run with nohup, which has it ignored
     try:
         result = run("deploy", "app_of_test.py", "--servers", "localhost:9", "--checkpoint", "checkpoint")
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGHUP, before)
     assert (code, "") == (result.exit_code, result.output)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["second", "after-a-failure"])
+def test_a_signal_that_comes_while_a_command_ends_changes_nothing(tmp_path, first):
+    """Python printed a traceback of SystemExit, from the function that it interrupted."""
+    (tmp_path / "signaled.py").write_text(f"import signal\nif {first}:\n    signal.raise_signal(signal.SIGTERM)\n")
+    code = (
+        "import atexit, signal, sys; from kstreamnb.cli import main;"
+        "atexit.register(print, 'cleaned up'); atexit.register(signal.raise_signal, signal.SIGTERM); main()"
+    )
+    command = [sys.executable, "-c", code, "deploy", "signaled.py", "--servers", "localhost:9", "--checkpoint", "c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ("cleaned up\n", 0 if first else 1) == (done.stdout, done.returncode), done.stderr
+    assert "SystemExit" not in done.stderr
 
 
 def test_the_cause_of_a_failed_function_is_printed(run, tmp_path):

@@ -38,7 +38,7 @@ def jvm_folder(session: Path) -> Path:
     except OSError:
         folder = work = session
     _fill(work, spark, classes)
-    for other in folder.parent.glob("spark-*"):
+    for other in cache_folder().glob("spark-*"):  # beside a session, Spark's own folders have such names
         if not (other / HOME / "jars").exists():  # that pyspark is gone
             shutil.rmtree(other, ignore_errors=True)
     with suppress(OSError):  # another process was faster: its folder is as good
@@ -51,7 +51,7 @@ def _fill(folder: Path, spark: Path, classes: list[Path]) -> None:
         for path in classes:
             jar.write(path, path.relative_to(_CLASSES))
     (folder / HOME).mkdir()
-    if os.name == "posix":  # elsewhere links need rights
+    if os.name == "posix" and spark.is_dir():  # elsewhere links need rights; spark-submit's pyspark is in a zip file
         for entry in spark.iterdir():
             if entry.name != "python" and entry.suffix != ".py":
                 (folder / HOME / entry.name).symlink_to(entry)
