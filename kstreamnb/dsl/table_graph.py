@@ -31,7 +31,7 @@ def emit_filter(
     """Write ``filter`` into a graph."""
     sends_old = send_old(graph, source.node, force=False)
     name = _name(graph, "FILTER", table)
-    operator = TableFilter(predicate, negate, table.store_name, versioned=is_versioned(graph, source.node))
+    operator = TableFilter(predicate, negate, is_versioned(graph, source.node), store=table.store_name)
     return _derive(graph, source, table, name, operator, source.value_serde, send_old=sends_old)
 
 
@@ -40,7 +40,7 @@ def emit_map_values(
 ) -> TableFlow:
     """Write ``map_values`` into a graph."""
     name = _name(graph, "MAPVALUES", table)
-    operator = TableMapValues(mapper, with_key, table.store_name)
+    operator = TableMapValues(mapper, with_key, store=table.store_name)
     return _derive(graph, source, table, name, operator)
 
 
@@ -131,5 +131,5 @@ def emit_transform_values(
 ) -> TableFlow:
     """Write ``transform_values`` into a graph."""
     name = graph.name_or_new(table.name, "KTABLE-TRANSFORMVALUES-")
-    operator, own = TableTransformValues(supplier, table.store_name), supplied_stores(name, supplier)
+    operator, own = TableTransformValues(supplier, store=table.store_name), supplied_stores(name, supplier)
     return _derive(graph, source, table, name, operator, stores=stores, own=own)
