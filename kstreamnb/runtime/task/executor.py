@@ -24,7 +24,7 @@ from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.state import Store
+from kstreamnb.state.store import Store
 
 _FEW, _CHUNK, _WIRE = 8, 250_000, 5
 
