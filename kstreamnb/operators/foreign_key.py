@@ -20,7 +20,7 @@ from kstreamnb.core.operator import BindContext, BlockOperator, Forward, TableVi
 from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
 from kstreamnb.core.traits import NO_TRAITS, JoinTraits, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
-from kstreamnb.operators.tables import NO_ROW
+from kstreamnb.operators.tables import NO_ROW, own_store
 
 
 class Instruction(IntEnum):
@@ -202,14 +202,12 @@ class SubscriptionJoin(BlockOperator):
     Late: never.
 
     Args:
-        rows: the right table's store; None if it has none.
         value_serde: the right table's value serde; None is the application's default.
 
     Source: Kafka Streams `SubscriptionJoinProcessorSupplier`; differences: none.
     """
 
     view: TableView
-    rows: str | None = None
     value_serde: Serde | None = None
 
     @property
@@ -227,7 +225,7 @@ if row is not None and row[1] > timestamp: timestamp = row[1]
 if instruction is {forget} or (instruction is {tell_if_found} and row is None): {skip}
 key = key[1]
 value = {make}({kind}, (value[0], None if row is None or instruction is {forget_and_tell} else row[0], value[3]))"""
-        rows = context.kept_rows(self.rows, context.value_serde(self.value_serde))
+        rows = context.kept_rows(own_store(self.view), context.value_serde(self.value_serde))
         objects = {"find": rows.get, "get": self.view.bind(context), "kind": Response, **_OBJECTS}
         return Block(lines, {"key", "value", "timestamp"}, objects)
 
