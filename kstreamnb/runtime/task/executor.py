@@ -181,8 +181,7 @@ class Executor:
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; return whether there were any."""
-        context = self.context
-        return self._punctuate(context.wall_schedules, context.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
+        return self._punctuate(self.context.wall_schedules, self.context.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
 
     def commit(self) -> None:
         """Flush the caches; their rows continue through the task."""
