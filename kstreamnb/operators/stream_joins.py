@@ -124,7 +124,7 @@ class StreamStreamJoin(Operator):
         find, own, lent = store.entries_between, store.values.decode, lent_type(self.joiner, self.with_key)
         back, ahead = self.reach_ms
         pending: Any = None if self.pending_store is None else context.store(self.pending_store)
-        time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
+        time, earliest = [MAX_TIME_MS + 1], [MAX_TIME_MS]  # no record has that time, so nothing expires
         if pending is not None:
             time = context.shared_state_var(f"{self.tracker}-time", -1)
             # Not MAX_TIME_MS: a store restored from its changelog may hold records, so the first record searches it.
