@@ -72,7 +72,7 @@ def test_bounds_may_lie_on_one_side_of_the_record() -> None:
 
 
 def test_an_inner_join_has_nothing_that_expires_even_at_the_end_of_time() -> None:
-    """With a negative bound, the wait for a partner is negative, too: the last timestamp of all is the only such one."""
+    """With a negative bound the wait for a partner is negative, too, which matters at the last timestamp."""
     s = Streams("inner", before=10, after=-5)
     s.right("k", "r", MAX_TIME_MS - 7)
     assert s.left("k", "l", MAX_TIME_MS) == [("k", "l/r", MAX_TIME_MS)]
