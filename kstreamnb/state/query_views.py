@@ -102,7 +102,7 @@ class ListedView(View[K, V]):
 
 
 class KeyValueView(ListedView[K, V]):
-    """Rows by key, over all partitions; several rows are ascending by key bytes, or descending if reversed."""
+    """Rows by key, over all partitions."""
 
     def get(self, key: object) -> V | None:
         """Return the row of a key, or None.
@@ -123,6 +123,10 @@ class KeyValueView(ListedView[K, V]):
 
     def __len__(self) -> int:
         return self.approximate_num_entries()
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """Return all rows, ascending by key bytes."""
+        return self._merge("all")
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
         """Return all rows, descending by key bytes."""
