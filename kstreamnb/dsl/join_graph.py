@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from kstreamnb.core.codec import StreamPartitioner, by_home, partitioner_of
-from kstreamnb.core.operator import TableView
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
@@ -24,7 +23,7 @@ from kstreamnb.operators.foreign_key_answers import SubscriptionResolve
 from kstreamnb.operators.stateless import PassThrough
 from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin, StreamTableJoin
 from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.operators.tables import MaterializedView
+from kstreamnb.operators.tables import MaterializedView, own_store
 
 
 def _repartitioned(
@@ -223,7 +222,7 @@ def emit_join_foreign(
     send_name = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
     sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(graph, left.node))
     view = look_up(graph, left.node)
-    send = graph.step(send_name, fk.SubscriptionSend(*sent, _rows(view)), left.node)
+    send = graph.step(send_name, fk.SubscriptionSend(*sent, own_store(view)), left.node)
     to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
     other = options.other_partitioner
     chosen = fk.TablePartitioner(other) if other else partitioner_of(right.key_serde)
@@ -271,13 +270,8 @@ def _answers(graph: GraphBuilder, name: str | None, left: TableFlow, right: Tabl
     receive = graph.step(receive_name, fk.SubscriptionReceive(store, *serdes), sent.id, stores=(store,))
     view = look_up(graph, right.node)
     join_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
-    answer = fk.SubscriptionJoin(view, rows := _rows(view), right.value_serde)
+    answer = fk.SubscriptionJoin(view, right.value_serde)
     joined = graph.step(join_name, answer, receive.id, stores=view.stores, uses=(right.node,))
     side_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
-    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(graph, right.node), rows, right.value_serde)
+    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(graph, right.node), own_store(view), right.value_serde)
     return [joined.id, graph.step(side_name, tell, right.node, stores=(store,)).id]
-
-
-def _rows(view: TableView) -> str | None:
-    """Return the store of a table that keeps its own rows."""
-    return view.store if isinstance(view, MaterializedView) else None

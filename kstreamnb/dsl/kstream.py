@@ -13,6 +13,7 @@ from kstreamnb.core.names import check_text, check_topic_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.signatures import RECORD, taking
+from kstreamnb.dsl import stream_graph
 from kstreamnb.dsl.branching import BranchedKStream
 from kstreamnb.dsl.declarations import Handle, check_kind
 from kstreamnb.dsl.flows import UserFunction
@@ -21,16 +22,6 @@ from kstreamnb.dsl.keywords import MaterializedKeywords, ProducedKeywords, Repar
 from kstreamnb.dsl.materialization import materialization
 from kstreamnb.dsl.option_fields import Named
 from kstreamnb.dsl.options import Materialized, Printed, Produced, Repartitioned
-from kstreamnb.dsl.stream_graph import (
-    emit_merge,
-    emit_print,
-    emit_process,
-    emit_repartition,
-    emit_split,
-    emit_to,
-    emit_to_table,
-    transform,
-)
 from kstreamnb.dsl.stream_joins import StreamJoins
 from kstreamnb.dsl.type_vars import K2, V2, K, RecordPredicate, RecordProcessor, TopicChooser, V
 from kstreamnb.operators import stateless
@@ -256,7 +247,8 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#print`, `Printed`; differences: none.
         """
-        self.declare("stream", "print", emit_print, options=combined(Printed, printed, label=label, name=name))
+        options = combined(Printed, printed, label=label, name=name)
+        self.declare("stream", "print", stream_graph.emit_print, options=options)
 
     def merge(self, other: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """Combine the records of two streams into one, without an order between them.
@@ -277,10 +269,10 @@ class RecordOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#merge`; differences: none.
         """
         check_kind(other, "stream", "merge")
-        return self.declare("stream", "merge", emit_merge, other, name=name)
+        return self.declare("stream", "merge", stream_graph.emit_merge, other, name=name)
 
     def _then(self, word: str, java: str, operator: Operator, name: str | None) -> KStream[K2, V2]:
-        return self.declare("stream", word, transform, java=java, operator=operator, name=name)
+        return self.declare("stream", word, stream_graph.transform, java=java, operator=operator, name=name)
 
 
 class StreamOperators(Handle, Generic[K, V]):
@@ -363,7 +355,7 @@ class StreamOperators(Handle, Generic[K, V]):
         for store in stores:
             check_text(store, "store name")
         given = {"supplier": supplier, "stores": stores, "keeps_key": word == "process_values"}
-        return self.declare("stream", word, emit_process, name=name, **given)
+        return self.declare("stream", word, stream_graph.emit_process, name=name, **given)
 
     @spelled_out(Produced)
     def to(
@@ -388,7 +380,8 @@ class StreamOperators(Handle, Generic[K, V]):
             taking(topic, *RECORD, "metadata")
         else:
             check_topic_name(topic)
-        self.declare("stream", "to", emit_to, topic=topic, options=combined(Produced, produced, **keywords))
+        options = combined(Produced, produced, **keywords)
+        self.declare("stream", "to", stream_graph.emit_to, topic=topic, options=options)
 
     @spelled_out(Repartitioned)
     def repartition(
@@ -412,7 +405,7 @@ class StreamOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
         """
         options = combined(Repartitioned, repartitioned, **keywords)
-        return self.declare("stream", "repartition", emit_repartition, options=options)
+        return self.declare("stream", "repartition", stream_graph.emit_repartition, options=options)
 
     @spelled_out(Materialized)
     def to_table(self, *options: Named | Materialized, **keywords: Unpack[MaterializedKeywords]) -> KTable[K, V]:
@@ -433,7 +426,7 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
         """
-        return self.declare("table", "to_table", emit_to_table, table=materialization(options, keywords))
+        return self.declare("table", "to_table", stream_graph.emit_to_table, table=materialization(options, keywords))
 
     def split(self, name: str | None = None) -> BranchedKStream[K, V]:
         """Start to split the stream: each record goes to the first branch whose predicate holds.
@@ -454,7 +447,7 @@ class StreamOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
             names in the result.
         """
-        branched: BranchedKStream[K, V] = self.declare("split", "split", emit_split, name=name)
+        branched: BranchedKStream[K, V] = self.declare("split", "split", stream_graph.emit_split, name=name)
         branched.prefix = name or ""
         return branched
 

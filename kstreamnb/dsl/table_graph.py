@@ -13,13 +13,7 @@ from kstreamnb.dsl.stream_graph import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old, table_of
 from kstreamnb.logical.nodes import Repartition, Table
-from kstreamnb.operators.derived_tables import (
-    DerivedTable,
-    DerivedView,
-    TableFilter,
-    TableMapValues,
-    TableTransformValues,
-)
+from kstreamnb.operators import derived_tables
 from kstreamnb.operators.stateless import SelectKey, TableToStream
 from kstreamnb.operators.tables import Suppress, SuppressView
 from kstreamnb.topology.validation import supplied_stores
@@ -31,7 +25,7 @@ def emit_filter(
     """Write ``filter`` into a graph."""
     sends_old = send_old(graph, source.node, force=False)
     name = _name(graph, "FILTER", table)
-    operator = TableFilter(predicate, negate, table.store_name, versioned=is_versioned(graph, source.node))
+    operator = derived_tables.TableFilter(predicate, negate, is_versioned(graph, source.node), store=table.store_name)
     return _derive(graph, source, table, name, operator, source.value_serde, send_old=sends_old)
 
 
@@ -40,7 +34,7 @@ def emit_map_values(
 ) -> TableFlow:
     """Write ``map_values`` into a graph."""
     name = _name(graph, "MAPVALUES", table)
-    operator = TableMapValues(mapper, with_key, table.store_name)
+    operator = derived_tables.TableMapValues(mapper, with_key, store=table.store_name)
     return _derive(graph, source, table, name, operator)
 
 
@@ -55,7 +49,7 @@ def _derive(
     source: TableFlow,
     table: Materialization,
     name: str,
-    operator: DerivedTable,
+    operator: derived_tables.DerivedTable,
     value_serde: Serde | None = None,
     **fields: Any,
 ) -> TableFlow:
@@ -63,7 +57,7 @@ def _derive(
     store_name, key_serde = table.store_name, table.options.key_serde or source.key_serde
     value_serde = table.options.value_serde or value_serde
     if store_name is None:
-        view = DerivedView(table_of(graph, source.node).view, operator)
+        view = derived_tables.DerivedView(table_of(graph, source.node).view, operator)
         fields |= {"view": view, "computed_from": (source.node,), "versioned": False if table.explicit else None}
     else:
         fields |= table_fields(row_store(graph, table, store_name, key_serde=key_serde, value_serde=value_serde))
@@ -131,5 +125,5 @@ def emit_transform_values(
 ) -> TableFlow:
     """Write ``transform_values`` into a graph."""
     name = graph.name_or_new(table.name, "KTABLE-TRANSFORMVALUES-")
-    operator, own = TableTransformValues(supplier, table.store_name), supplied_stores(name, supplier)
-    return _derive(graph, source, table, name, operator, stores=stores, own=own)
+    operator = derived_tables.TableTransformValues(supplier, store=table.store_name)
+    return _derive(graph, source, table, name, operator, stores=stores, own=supplied_stores(name, supplier))

@@ -123,16 +123,6 @@ class Operation(LogicalNode):
         """The traits of the operator."""
         return self.operator.traits
 
-    @property
-    def keeps_null_keys(self) -> bool:
-        """Return whether a record without a key may still have a result, as in a left or outer join of a stream."""
-        return _keeps_null_keys(self.operator)
-
-
-def _keeps_null_keys(operator: Operator) -> bool:
-    join = operator.traits.join
-    return join is not None and join.kind in ("streams", "lookup") and join.keeps_unmatched
-
 
 @dataclass(frozen=True, kw_only=True)
 class Merge(Operation):
@@ -190,8 +180,3 @@ class StreamJoin(Operation):
     this: tuple[str, Operator]
     other: tuple[str, Operator]
     alone: Operator
-
-    @property
-    def keeps_null_keys(self) -> bool:
-        """Whether one of the sides keeps records without a partner; the rewrite of a self-join does not change that."""
-        return _keeps_null_keys(self.this[1]) or _keeps_null_keys(self.other[1])

@@ -71,7 +71,7 @@ elif end <= {{seen}}[0] - {grace}:
     names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": windows.get}
     seen, locate = context.state_var("stream_time_ms", -1), _locating(windows, size, keeps=keeps)
     names |= {"nowhere": (0, 0, None, None), "locate": locate, "seen": seen, "late": late}
-    block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
+    block = _block(f"{lines}\n{_fold(fold, store, 'inner', 'start')}", names, store, fold)
     return replace(block, writes={"key", *block.writes}, window_size_ms=size)
 
 
@@ -137,16 +137,15 @@ else:
  if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
 
 
-def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fold: Fold) -> Block:
+def _block(lines: str, objects: Mapping[str, object], store: RowStore, fold: Fold) -> Block:
     """Return these lines as a block, with the objects that they use."""
     rows, watched = store.in_place() or ({}, [None])
     objects = {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer, **objects}
     objects = {"add": fold.aggregator, **objects}
     if fold.wire is not None:
         objects = {"plain": fold.wire.plain, "encode": encoder(fold.wire), **objects}
-    text = "\n".join(lines)
-    used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
-    block = Block(text, {"value", "timestamp"}, used, counts=fold.counts, only_reads=fold.counts, wire=fold.wire)
+    used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in lines}
+    block = Block(lines, {"value", "timestamp"}, used, counts=fold.counts, only_reads=fold.counts, wire=fold.wire)
     return replace(block, old="old" if fold.send_old else "None") if is_simple(store) else replace(block, ends=True)
 
 
@@ -180,7 +179,7 @@ if key is None or value is None:
         names = {"drop": context.drop, "get": bind_get(store), "put": store.put}
         if not is_simple(store):
             names["update"] = bind_update(context, self.store, get_forward(), send_old=self.send_old)
-        return _block([lines, _fold(fold, store, "key")], names, store, fold)
+        return _block(f"{lines}\n{_fold(fold, store, 'key')}", names, store, fold)
 
 
 @dataclass(frozen=True)

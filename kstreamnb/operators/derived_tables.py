@@ -25,6 +25,7 @@ Compute: TypeAlias = Callable[[Any, Any], Any]
 """``compute(key, value)``: the new value of a row; None means no row, as an argument and as a result."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class DerivedTable(KeepsRows, Operator):
     """An operator that computes each row's value from another table's; subclasses are frozen and implement `computing`.
 
@@ -35,8 +36,8 @@ class DerivedTable(KeepsRows, Operator):
     Source: Kafka Streams `KTableFilter`, `KTableMapValues`, `KTableTransformValues`; differences: none.
     """
 
-    store: str | None
-    send_old: bool
+    store: str | None = None
+    send_old: bool = False
 
     @property
     def skips(self) -> bool:
@@ -104,8 +105,6 @@ class TableFilter(DerivedTable):
 
     predicate: KeyValueMapper
     negate: bool = False
-    store: str | None = None
-    send_old: bool = False
     versioned: bool = False
 
     @property
@@ -140,8 +139,6 @@ class TableMapValues(DerivedTable):
 
     mapper: ValueMapper
     with_key: bool = False
-    store: str | None = None
-    send_old: bool = False
 
     def computing(self, context: BindContext) -> Compute:
         """Return the mapped value; None stays None."""
@@ -180,8 +177,6 @@ class TableTransformValues(DerivedTable):
     """
 
     supplier: ProcessorSupplier
-    store: str | None = None
-    send_old: bool = False
 
     @property
     def traits(self) -> OperatorTraits:

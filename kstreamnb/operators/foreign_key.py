@@ -7,7 +7,7 @@ value, so that the left table's task recognizes answers to outdated values. Byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -20,7 +20,7 @@ from kstreamnb.core.operator import BindContext, BlockOperator, Forward, TableVi
 from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
 from kstreamnb.core.traits import NO_TRAITS, JoinTraits, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
-from kstreamnb.operators.tables import NO_ROW
+from kstreamnb.operators.tables import NO_ROW, own_store
 
 
 class Instruction(IntEnum):
@@ -117,10 +117,8 @@ class SubscriptionSend(BlockOperator):
     def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that make a change's last subscription, after one that forgets an old foreign key."""
         serde, extract = context.value_serde(self.value_serde), "{extract}(key, " if self.with_key else "{extract}("
-        lines = (
-            _NOT_LATEST * self.versioned
-            + f"""\
-before = None if old is None else {extract}old)
+        lines = f"""\
+{_NOT_LATEST * self.versioned}before = None if old is None else {extract}old)
 after = None if new is None else {extract}new)
 moved = before is not None and not (type(before) is str and before == after) and {{write}}(before) != {{write}}(after)
 instruction = {{tell}} if moved else {{usual}}
@@ -132,7 +130,6 @@ elif new is None and old is None: {{skip}}
 digest = None if new is None else {{digest_of}}(key, new)
 if moved: {{forward}}(before, {{make}}({{kind}}, (digest, {{forget}}, key, {{partition}})), timestamp, headers)
 key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}}))"""
-        )
         find, value_bytes = context.kept_rows(self.rows, serde).get, serde.serialize
 
         def digest_of(key: object, value: object) -> bytes | RowHash:
@@ -205,14 +202,12 @@ class SubscriptionJoin(BlockOperator):
     Late: never.
 
     Args:
-        rows: the right table's store; None if it has none.
         value_serde: the right table's value serde; None is the application's default.
 
     Source: Kafka Streams `SubscriptionJoinProcessorSupplier`; differences: none.
     """
 
     view: TableView
-    rows: str | None = None
     value_serde: Serde | None = None
 
     @property
@@ -230,7 +225,7 @@ if row is not None and row[1] > timestamp: timestamp = row[1]
 if instruction is {forget} or (instruction is {tell_if_found} and row is None): {skip}
 key = key[1]
 value = {make}({kind}, (value[0], None if row is None or instruction is {forget_and_tell} else row[0], value[3]))"""
-        rows = context.kept_rows(self.rows, context.value_serde(self.value_serde))
+        rows = context.kept_rows(own_store(self.view), context.value_serde(self.value_serde))
         objects = {"find": rows.get, "get": self.view.bind(context), "kind": Response, **_OBJECTS}
         return Block(lines, {"key", "value", "timestamp"}, objects)
 
@@ -360,21 +355,17 @@ class TablePartitioner:
     partitioner: StreamPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
-        """Return the partition of a key."""
-        return _one(self.partitioner(topic, key, None, partitions))
-
-
-def _one(chosen: int | Iterable[int] | None) -> int | None:
-    """Return the one partition that a user's partitioner chose; zero or several are an error for a row."""
-    if chosen is None or isinstance(chosen, int):
-        return chosen
-    several = tuple(chosen)
-    if len(several) == 1:
-        return several[0]
-    fact = f"a partitioner of a foreign-key join chose {len(several)} partitions for one key"
-    java = "The partitions returned by StreamPartitioner#partitions method when used for FK join should be"
-    java = f"{java} a singleton set"
-    raise EngineError(fact, hint="choose exactly one partition, or None for the default", java=java)
+        """Return the one partition that the user's partitioner chose; zero or several are an error for a row."""
+        chosen = self.partitioner(topic, key, None, partitions)
+        if chosen is None or isinstance(chosen, int):
+            return chosen
+        several = tuple(chosen)
+        if len(several) == 1:
+            return several[0]
+        fact = f"a partitioner of a foreign-key join chose {len(several)} partitions for one key"
+        java = "The partitions returned by StreamPartitioner#partitions method when used for FK join should be"
+        java = f"{java} a singleton set"
+        raise EngineError(fact, hint="choose exactly one partition, or None for the default", java=java)
 
 
 HASH_BYTES = 16

@@ -13,7 +13,7 @@ from kstreamnb.core.serde import BytesSerde, Serde
 from kstreamnb.core.traits import NO_TRAITS, OperatorTraits, ValueJoiner
 from kstreamnb.operators.foreign_key import HASH_BYTES, Response, RowHash, value_hash
 from kstreamnb.operators.stream_joins import lent_type
-from kstreamnb.operators.tables import NO_ROW, MaterializedView
+from kstreamnb.operators.tables import NO_ROW, MaterializedView, own_store
 
 _ROW, _NO_ROW, _HEAD = b"\0", b"\x80", 1 + HASH_BYTES
 
@@ -45,7 +45,7 @@ class SubscriptionResolve(BlockOperator):
     def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that make the joined value."""
         drop, serde, view = context.drop, context.value_serde(self.value_serde), self.view
-        rows = context.kept_rows(view.store if isinstance(view, MaterializedView) else None, serde)
+        rows = context.kept_rows(own_store(view), serde)
         copy = "" if lent_type(self.joiner, with_key=False) else ".copy()"
         lines = f"""\
 row, other = {{find}}(key, {{no_row}})[0], value[1]

@@ -123,8 +123,8 @@ class StreamStreamJoin(Operator):
         store, drop, outer = context.store(self.other_store), context.drop, self.outer
         find, own, lent = store.entries_between, store.values.decode, lent_type(self.joiner, self.with_key)
         back, ahead = self.reach_ms
-        pending = None if self.pending_store is None else context.store(self.pending_store)
-        time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
+        pending: Any = None if self.pending_store is None else context.store(self.pending_store)
+        time, earliest = [MAX_TIME_MS + 1], [MAX_TIME_MS]  # no record has that time, so nothing expires
         if pending is not None:
             time = context.shared_state_var(f"{self.tracker}-time", -1)
             # Not MAX_TIME_MS: a store restored from its changelog may hold records, so the first record searches it.
@@ -164,12 +164,10 @@ class StreamStreamJoin(Operator):
         return join
 
     def _bind_expiry(
-        self, pending: PendingStore | None, forward: Forward, time: list[int], earliest: list[int]
+        self, pending: PendingStore, forward: Forward, time: list[int], earliest: list[int]
     ) -> Callable[[Headers], None]:
         """Return the function that emits the pending records that can no longer match, by time, right before left."""
         combine = combiner(self.joiner, with_key=self.with_key)
-        if pending is None:
-            return lambda headers: None
         wait_left, wait_right = self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 
         def give_expired(headers: Headers) -> None:

@@ -116,6 +116,11 @@ class MaterializedView:
         return bind_get(context.store(self.store))
 
 
+def own_store(view: TableView) -> str | None:
+    """Return the store of a table that keeps its own rows, or None."""
+    return view.store if isinstance(view, MaterializedView) else None
+
+
 @dataclass(frozen=True)
 class ViewOfParent:
     """A view that reads the stores of its parent, and looks up rows as of a time if the parent can."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
-from kstreamnb.state import Rows
 from kstreamnb.state.rows_by_key import position_of
-from kstreamnb.state.store import Store
+from kstreamnb.state.store import Rows, Store
 from kstreamnb.topology.topology import Topology
 
 R = TypeVar("R")

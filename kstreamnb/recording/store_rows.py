@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change
-from kstreamnb.state import InCache
+from kstreamnb.state.cache import InCache
 from kstreamnb.state.rows_by_key import SEQUENCE_BITS
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW

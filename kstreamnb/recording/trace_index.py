@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording
-from kstreamnb.state import InCache
+from kstreamnb.state.cache import InCache
 from kstreamnb.topology.nodes import grouped
 
 StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]

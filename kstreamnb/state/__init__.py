@@ -3,9 +3,3 @@
 `make_store` builds a store from a `StoreSpec`. Every store keeps its rows in one dict, reports its changes to a
 journal, and can be undone, snapshotted and restored. Nothing here depends on a topology's operators or an engine.
 """
-
-from kstreamnb.state.cache import CacheBudget, InCache
-from kstreamnb.state.make import make_store
-from kstreamnb.state.store import Rows, Store, StoreContext
-
-__all__ = ["CacheBudget", "InCache", "Rows", "Store", "StoreContext", "make_store"]

@@ -47,9 +47,8 @@ class Retention:
             hint = f"set a retention, or shorten windows and grace to at most {MAX_TIME_MS} ms together"
             raise ConfigError(fact, hint=hint, java="retentionPeriod cannot be negative")
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
-        self._step_ms = self.segment_ms
-        if spec.retain_duplicates:
-            self._step_ms = min(self.segment_ms, max(self.retention_ms, _LEAST_STEP_MS))
+        step_ms = max(self.retention_ms, _LEAST_STEP_MS) if spec.retain_duplicates else self.segment_ms
+        self._step_ms = min(self.segment_ms, step_ms)
         self.hidden_ms = self.retention_ms - clamp_ms
         self.lag_ms, self.shown_from = (2 * MAX_TIME_MS, -MAX_TIME_MS) if spec.persistent else (self.retention_ms, 0)
         self.observe(NO_TIME)

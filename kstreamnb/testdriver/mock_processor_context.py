@@ -14,7 +14,7 @@ from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
-from kstreamnb.state import make_store
+from kstreamnb.state.make import make_store
 
 
 class CapturedForward(NamedTuple):

@@ -10,9 +10,9 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import StateError
 from kstreamnb.frames import TabularRows
-from kstreamnb.state import Store
 from kstreamnb.state.query_views import VIEWS, Detail, KeyValueView, SessionView, VersionedView, View, WindowView, plain
 from kstreamnb.state.query_views import view_of as state_view_of
+from kstreamnb.state.store import Store
 
 StoreChange: TypeAlias = Callable[[Sequence[Any]], None]
 """Changes a store, given as the store of each partition."""

@@ -25,8 +25,8 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.runtime.task.initial_state import InitialState
 from kstreamnb.runtime.task.task import Changelog, Task
-from kstreamnb.state import Store
 from kstreamnb.state.query_views import Detail, detail
+from kstreamnb.state.store import Store
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.execution.router import Layout, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences

@@ -13,7 +13,7 @@ from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.java_texts import ACCEPTABLE_OPTIMISATIONS
 from kstreamnb.logical.graph import LogicalGraph, Optimization
-from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, StreamJoin, StreamSource, Table
+from kstreamnb.logical.nodes import LogicalNode, Repartition, StreamJoin, StreamSource, Table
 from kstreamnb.logical.optimizer.merge_repartitions import merge_repartitions
 from kstreamnb.topology.nodes import walk
 
@@ -108,10 +108,20 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Opt
 
 def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Keep null keys only above left and outer joins."""
-    joins = [node for node in graph.nodes if isinstance(node, Operation) and node.keeps_null_keys]
+    joins = [node for node in graph.nodes if _keeps_null_keys(node)]
     needed = set(walk((parent for node in joins for parent in node.parents), lambda id_: graph.by_id[id_].parents))
     repartitions = (node for node in graph.nodes if isinstance(node, Repartition))
     return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in repartitions}), ()
+
+
+def _keeps_null_keys(node: LogicalNode) -> bool:
+    """Return whether a record without a key may still have a result, as in a left or outer join of a stream.
+
+    For a join of streams one of its sides decides; the rewrite of a self-join does not change that.
+    """
+    traits = [node.this[1].traits, node.other[1].traits] if isinstance(node, StreamJoin) else [node.traits]
+    joins = [each.join for each in traits if each.join is not None]
+    return any(join.kind in ("streams", "lookup") and join.keeps_unmatched for join in joins)
 
 
 Rewrite: TypeAlias = Callable[[LogicalGraph], tuple[LogicalGraph, tuple[Optimization, ...]]]

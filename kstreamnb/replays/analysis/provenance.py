@@ -21,7 +21,7 @@ from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import last_in_step, row_before, row_key
-from kstreamnb.state import InCache
+from kstreamnb.state.cache import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 

@@ -24,8 +24,7 @@ from kstreamnb.topology.nodes import Sink
 def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde, Serde]]:
     """Return serdes by topic, if all sinks among ``nodes`` that write to it agree; other topics carry bytes only."""
     known: dict[str, tuple[Serde, Serde] | None] = {}
-    sinks = [node for name in nodes if isinstance(node := plan.topology.nodes[name], Sink)]
-    for sink in sinks:
+    for sink in [node for name in nodes if isinstance(node := plan.topology.nodes[name], Sink)]:
         if not isinstance(sink.topic, str):
             return {}
         serdes, topic = plan.serdes(sink), plan.topic(sink.topic)

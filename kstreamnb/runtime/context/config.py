@@ -228,14 +228,13 @@ class Config:
         Args:
             client: prefix of the client, such as "producer" or "main.consumer".
         """
-        known = streams_settings()
+        known, prefix = streams_settings(), f"{client}."
         plain = {
             name: value
             for name, value in self.others.items()
             if not name.startswith(_PREFIXES) and (name not in known or known[name].answer == "client")
         }
-        prefix = client + "."
-        own = {name[len(prefix) :]: value for name, value in self.others.items() if name.startswith(prefix)}
+        own = {name.removeprefix(prefix): value for name, value in self.others.items() if name.startswith(prefix)}
         return {**plain, **own}
 
 

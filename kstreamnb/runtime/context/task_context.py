@@ -15,7 +15,8 @@ from kstreamnb.runtime.context.handlers import DeadLetter, letter_row
 from kstreamnb.runtime.context.punctuation import PunctuationQueue
 from kstreamnb.runtime.context.record_context import RecordContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.state import CacheBudget, make_store
+from kstreamnb.state.cache import CacheBudget
+from kstreamnb.state.make import make_store
 from kstreamnb.state.store import Journal
 from kstreamnb.topology.java_order import hash_order
 

@@ -92,9 +92,8 @@ def plan_global_task(topology: Topology, config: Config, partitions: Mapping[str
     ids = tuple(group.id for group in topology.subtopologies() if group.is_global)
     if not ids:
         return None
-    if not config.processing_handler_global:
-        config = replace(config, processing_handler="fail")
-    config = replace(config, deserialization_handler="continue", dead_letter_topic=None)
+    handler = config.processing_handler if config.processing_handler_global else "fail"
+    config = replace(config, processing_handler=handler, deserialization_handler="continue", dead_letter_topic=None)
     return TaskPlan(topology, ids, partitions=partitions, config=config, is_global=True)
 
 

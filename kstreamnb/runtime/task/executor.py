@@ -24,7 +24,7 @@ from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
 from kstreamnb.runtime.context.task_context import TaskContext
-from kstreamnb.state import Store
+from kstreamnb.state.store import Store
 
 _FEW, _CHUNK, _WIRE = 8, 250_000, 5
 
@@ -181,8 +181,7 @@ class Executor:
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; return whether there were any."""
-        context = self.context
-        return self._punctuate(context.wall_schedules, context.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
+        return self._punctuate(self.context.wall_schedules, self.context.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
 
     def commit(self) -> None:
         """Flush the caches; their rows continue through the task."""

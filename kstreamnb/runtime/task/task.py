@@ -25,7 +25,7 @@ from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import Recorder, RowsOf, TaskContext, make_stores, store_order
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.executor import Executor
-from kstreamnb.state import InCache
+from kstreamnb.state.cache import InCache
 from kstreamnb.state.key_value import apply_rows
 from kstreamnb.state.store import JournalEntry
 from kstreamnb.topology.partitions import changelog_topic

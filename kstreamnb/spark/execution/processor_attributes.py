@@ -18,7 +18,7 @@ from kstreamnb.runtime.context.punctuation import Schedule
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.state_codec import Attributes
-from kstreamnb.state import Store
+from kstreamnb.state.store import Store
 
 
 def attributes_of(task: AnyTask) -> Attributes:

@@ -22,7 +22,7 @@ from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.cyclic_task import AnyTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import Attributes, PackedDelta, pack_row, unpack_row
-from kstreamnb.state import InCache
+from kstreamnb.state.cache import InCache
 from kstreamnb.state.disk_rows import DiskRows, TimedDiskRows
 
 CACHE_KIB = 8_192

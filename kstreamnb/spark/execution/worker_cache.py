@@ -29,9 +29,9 @@ from kstreamnb.spark.execution.task_file import CACHE_KIB, TaskFile
 from kstreamnb.spark.planning.deployment import Deployment, Placed, Replica, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
-from kstreamnb.state import Store
 from kstreamnb.state.disk_rows import DiskRows
 from kstreamnb.state.rows_by_key import RowsByKey
+from kstreamnb.state.store import Store
 
 _releases = count(1)
 _published: dict[str, int] = {}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin
 from tests.unit.operators.fake_context import FakeContext
 
@@ -68,6 +69,13 @@ def test_bounds_may_lie_on_one_side_of_the_record() -> None:
     for at in (10, 11, 12, 15, 16):
         s.right("k", f"r{at}", at)
     assert s.left("k", "l", 10) == [("k", "l/r12", 12), ("k", "l/r15", 15)]
+
+
+def test_an_inner_join_has_nothing_that_expires_even_at_the_end_of_time() -> None:
+    """With a negative bound the wait for a partner is negative, too, which matters at the last timestamp."""
+    s = Streams("inner", before=10, after=-5)
+    s.right("k", "r", MAX_TIME_MS - 7)
+    assert s.left("k", "l", MAX_TIME_MS) == [("k", "l/r", MAX_TIME_MS)]
 
 
 def test_records_of_one_time_meet_in_the_order_of_their_arrival() -> None:

@@ -126,7 +126,7 @@ def test_a_transformer_is_asked_anew_for_old_values_unless_they_are_stored(
 ) -> None:
     """A stateful transformer returns another value on each call, and sees deletions."""
     context = FakeContext(ROWS, StoreSpec("asked", "key_value"))
-    transformed = context.bind(TableTransformValues(Numbering, store, send_old=True))
+    transformed = context.bind(TableTransformValues(Numbering, store=store, send_old=True))
     feeds = (Change("open"), Change(None, "open"))
     assert expected == [change for feed in feeds for _, change, _ in transformed("o1", feed)]
 

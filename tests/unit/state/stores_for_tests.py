@@ -13,8 +13,9 @@ from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state import CacheBudget, make_store
+from kstreamnb.state.cache import CacheBudget
 from kstreamnb.state.disk_rows import DiskRows, TimedDiskRows
+from kstreamnb.state.make import make_store
 
 __all__ = [
     "KINDS",

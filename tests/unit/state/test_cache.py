@@ -8,7 +8,7 @@ import pytest
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.state import CacheBudget, InCache
+from kstreamnb.state.cache import CacheBudget, InCache
 from tests.unit.state.stores_for_tests import StoreTask
 
 

@@ -12,7 +12,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import SerdeError, StateError
-from kstreamnb.state import make_store
+from kstreamnb.state.make import make_store
 from tests.cases import for_every
 from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
 

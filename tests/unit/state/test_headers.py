@@ -15,8 +15,8 @@ from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.errors import CheckpointError, ConfigError, StateError
 from kstreamnb.spark.execution.state_codec import pack, unpack
 from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of
-from kstreamnb.state import make_store
 from kstreamnb.state.codec import RowWithHeaders, ValueWithHeaders, headers_size
+from kstreamnb.state.make import make_store
 from tests.spark.streams import placed
 from tests.unit.state.stores_for_tests import StoreTask
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.errors import ConfigError
-from kstreamnb.state import make_store
+from kstreamnb.state.make import make_store
 from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, on_disk, seen, title
 
 KEYS = ("a", "ab", "b", "B")
