@@ -111,7 +111,9 @@ class Doom:
                 return
             self._due.discard(here)  # it is not held, and may be here again before the blow
         slots = [each for each in SLOT_POINTS if each in self.applications]
-        arrived = [self.mark.with_suffix(".reached"), *(self._file("held", each) for each in slots)]
+        arrived = [self._file("held", each) for each in slots]
+        if WHILE in self.applications:
+            arrived.append(self.mark.with_suffix(".reached"))
         while not all(each.exists() for each in arrived):
             time.sleep(0.005)
         if IN_SLOT in slots:
@@ -147,8 +149,8 @@ class Doom:
             for each in self.folder.glob(f"{os.getpid()}.*-*"):
                 each.unlink()
             self._held.clear()
-            self.mark.unlink()
-            self.mark.with_suffix(".reached").unlink()
+            self.mark.unlink(missing_ok=True)
+            self.mark.with_suffix(".reached").unlink(missing_ok=True)
             self._turn.notify_all()
 
     def point_of(self, query: str) -> str:
