@@ -54,7 +54,7 @@ const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
 const INSTANT = /(\d{4}-\d\d-\d\dT[\d:.]+Z)/, RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]/;
 const isolated = (text) => !RIGHT_TO_LEFT.test(text) ? text : text.split('"').flatMap((part, index) =>
   [index ? '"' : "", RIGHT_TO_LEFT.test(part) ? make("bdi", {}, part) : part]);
-const cellText = (cell) => String(cell).split(INSTANT).flatMap((part, index) =>
+const cellText = (cell) => typeof cell !== "string" ? cell : cell.split(INSTANT).flatMap((part, index) =>
   index % 2 ? make("span", { class: "ks-instant" }, part) : isolated(part));
 
 // The class of each column, as in the tables that Python makes: numbers are aligned right, and long words may break.
