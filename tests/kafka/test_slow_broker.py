@@ -63,7 +63,7 @@ def cut_off(broker: LocalBroker, *clients: Any) -> None:
         try:
             while client.list_topics("in", timeout=10.0).brokers:
                 time.sleep(0.01)
-        except KafkaException as error:  # an answer to a request of its own has cut it off already
+        except KafkaException as error:  # its last refresh of metadata has cut it off
             if error.args[0].code() != KafkaError._TRANSPORT:
                 raise
 
