@@ -91,6 +91,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.kafka.replicated_crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.cluster.crashes --runs $(or $(RUNS),1)
+	$(PYTEST) tests/kafka/test_slow_broker.py -m "kafka and slow"
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)" -n 2 --dist worksteal

