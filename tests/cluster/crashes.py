@@ -19,7 +19,7 @@ from typing import Any
 from kstreamnb.kafka.broker_process import LocalBroker
 from tests.cluster.deployments import SETTINGS
 from tests.cluster.services import Standalone, executors
-from tests.kafka.crashes import BROKER_CONFIG, Cell, Life, RecoveringOrdeal, show
+from tests.kafka.crashes import BROKER_CONFIG, Cell, Life, RecoveringOrdeal, show_recovered
 from tests.kafka.deployed import POINTS, slug
 
 __all__ = ["VICTIMS", "ClusterOrdeal", "main", "run_victim"]
@@ -67,11 +67,7 @@ def run_victim(
 ) -> list[Cell]:
     """Run one victim through the given number of kills at each point, or at the given ones."""
     ordeal = ClusterOrdeal(victim, broker, cluster, folder / slug(victim), points)
-    try:
-        ordeal.live(runs)
-    finally:
-        ordeal.close()
-    return list(ordeal.cells.values())
+    return ordeal.cells_of(runs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,8 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 try:
                     for cell in run_victim(victim, chosen.runs, broker, cluster, folder, chosen.points):
                         good = good and cell.ok
-                        lost = f"{cell.kills:5} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
-                        show(cell, 14, f"{lost} {cell.still:6.1f}")
+                        show_recovered(cell, 14)
                 finally:
                     cluster.stop()
     return 0 if good else 1

@@ -23,7 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -434,6 +434,12 @@ class Ordeal:
         self._undisturbed = Undisturbed(self.start_ms)
         self._undisturbed.feed(0, self.batches * BATCH)
 
+    def cells_of(self, runs: int) -> list[Cell]:
+        """Live through the given number of kills and return what was found; no process is left."""
+        with closing(self):
+            self.live(runs)
+        return list(self.cells.values())
+
     def close(self) -> None:
         """Kill all processes."""
         for life in self._begun:
@@ -489,11 +495,7 @@ def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path, *, pub
     """Run one victim through the given number of kills at each point; "driver" or "executors" publish."""
     name = slug(victim if publish == "driver" else f"{victim} {publish}")
     ordeal = Ordeal(victim, broker, folder / name, publish=publish)
-    try:
-        ordeal.live(runs)
-    finally:
-        ordeal.close()
-    return list(ordeal.cells.values())
+    return ordeal.cells_of(runs)
 
 
 def _state(pid: int) -> str:
@@ -515,6 +517,11 @@ def show(cell: Cell, width: int, figures: str) -> None:
     print(f"{cell.victim:{width}} {cell.point:22} {figures}  {'equal' if cell.ok else 'DIFFERENT'}", flush=True)
     for line in dict.fromkeys(cell.wrong[:3]):
         print(f"    {line.strip()[:300]}", flush=True)
+
+
+def show_recovered(cell: Cell, width: int) -> None:
+    """Print the line of a cell with the longest time in which an application published nothing."""
+    show(cell, width, f"{cell.kills:5} {cell.records:8,} {cell.lost:5} {cell.doubled:7} {cell.still:6.1f}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kafka.broker_cluster import BrokerCluster
-from tests.kafka.crashes import Cell, Life, RecoveringOrdeal, show
+from tests.kafka.crashes import Cell, Life, RecoveringOrdeal, show_recovered
 from tests.kafka.deployed import INSIDE, WHILE, slug
 
 __all__ = ["CASES", "ReplicatedOrdeal", "main", "run_case"]
@@ -76,11 +76,7 @@ class ReplicatedOrdeal(RecoveringOrdeal):
 def run_case(case: str, runs: int, cluster: BrokerCluster, folder: Path) -> list[Cell]:
     """Run one case the given number of times at each point."""
     ordeal = ReplicatedOrdeal(case, cluster, folder / slug(case))
-    try:
-        ordeal.live(runs)
-    finally:
-        ordeal.close()
-    return list(ordeal.cells.values())
+    return ordeal.cells_of(runs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,8 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with BrokerCluster(folder / slug(f"kafka {case}")) as cluster:
                 for cell in run_case(case, chosen.runs, cluster, folder):
                     good = good and cell.ok
-                    lost = f"{cell.kills:5} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
-                    show(cell, 30, f"{lost} {cell.still:6.1f}")
+                    show_recovered(cell, 30)
     return 0 if good else 1
 
 
