@@ -29,7 +29,7 @@ def has_executors(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def told_without_executors(spark: SparkSession) -> Iterator[None]:
+def warn_without_executors(spark: SparkSession) -> Iterator[None]:
     """Warn, less and less often, while the jobs of a block wait for executors: Spark tells only its own log."""
     done, application = threading.Event(), spark.sparkContext.appName
 

@@ -22,7 +22,7 @@ from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, SparkError
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.spark.jvm import executor_probe
-from kstreamnb.spark.jvm.executors import told_without_executors
+from kstreamnb.spark.jvm.executors import warn_without_executors
 from kstreamnb.spark.jvm.session import is_local, require_session
 
 Module: TypeAlias = str | Path | ModuleType
@@ -101,7 +101,7 @@ def _executors(session: SparkSession) -> list[ExecutorPython]:
     cloudpickle.register_pickle_by_value(executor_probe)
     try:
         rows = context.parallelize(range(slots), slots).mapPartitions(lambda _: executor_probe.missing_modules(names))
-        with told_without_executors(session):
+        with warn_without_executors(session):
             return sorted({ExecutorPython(*row) for row in rows.collect()})
     except (PySparkException, Py4JError) as error:
         text = str(error)

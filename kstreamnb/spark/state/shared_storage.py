@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import CheckpointError
 from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles, new_token
 from kstreamnb.spark.execution.failures import spark_failure
-from kstreamnb.spark.jvm.executors import told_without_executors
+from kstreamnb.spark.jvm.executors import warn_without_executors
 from kstreamnb.spark.jvm.session import is_local, query_session
 
 _ROUNDS = 5
@@ -38,7 +38,7 @@ def prove_shared(spark: SparkSession, files: CheckpointFiles) -> None:
     count = 2 * max(spark.sparkContext.defaultParallelism, len(waiting))
     for _ in range(_ROUNDS):
         before = _executors(spark)
-        with told_without_executors(spark):
+        with warn_without_executors(spark):
             _prove(session, files, count)
         waiting = {name: tasks for name, tasks in waiting.items() if _executors(spark).get(name, tasks + 1) == tasks}
         if not waiting or not before:
