@@ -8,7 +8,6 @@ sooner, after at most one more retention, because nothing can read them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
 from sys import getsizeof
@@ -146,10 +145,9 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._table = self.raw if isinstance(self.raw, RowsByKey) else self._table
         self.retention = Retention(spec, clamp_ms=clamp_ms)
         self.expired = None if isinstance(self.raw, StoredElsewhere) else 0
-        self._segments: defaultdict[int, dict[TimedKey[P], None]] = defaultdict(dict)
-        self._times: TimeIndex = TimeIndex()
+        self._segments, self._times = TimeIndex(), TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
-        self._insert, self._forget = self._bind_changes()
+        self._replace = self._bind_replace()
         self._bind()
 
     @property
@@ -169,35 +167,30 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         time: int = position[0] if self._bits < 0 else position >> self._bits
         return time
 
-    def _bind_changes(self) -> tuple[Callable[[TimedKey[P], object], None], Callable[[TimedKey[P]], None]]:
-        """Return functions that add a new row, and that take a row that was removed out of the indexes."""
+    def _bind_replace(self) -> Callable[[TimedKey[P], Any], Any]:
+        """Return a function that puts a row, or for None removes it, and returns the one that was there, or None."""
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
-        positions, times = self._positions, self._times
-        if self._table is not None:  # finds its rows by time itself
-            return self._table.__setitem__, lambda raw_key: None
+        positions, times, indexed = self._positions, self._times, self._table is None
+        if isinstance(self._table, RowsByKey):
+            return self._table.write
 
-        def insert(raw_key: TimedKey[P], row: object) -> None:
-            raw[raw_key] = row
-            key, position = raw_key
-            time = position[0] if bits < 0 else position >> bits
-            segments[time - time % segment_ms][raw_key] = None
-            if positions:
-                positions.add(key, position)
-            if times:
-                times.add(time, raw_key)
+        def replace(raw_key: TimedKey[P], row: Any) -> Any:
+            if row is None:
+                old = raw.pop(raw_key, None)
+            else:
+                old, raw[raw_key] = raw.get(raw_key), row
+            if (old is None) != (row is None) and indexed:
+                key, position = raw_key
+                time = position[0] if bits < 0 else position >> bits
+                comes = row is not None
+                (segments.add if comes else segments.remove)(time - time % segment_ms, raw_key)
+                if positions:
+                    (positions.add if comes else positions.remove)(key, position)
+                if times:
+                    (times.add if comes else times.remove)(time, raw_key)
+            return old
 
-        def forget(raw_key: TimedKey[P]) -> None:
-            key, position = raw_key
-            time = position[0] if bits < 0 else position >> bits
-            segment = segments[begin := time - time % segment_ms]
-            del segment[raw_key]
-            if not segment:
-                del segments[begin]
-            positions.remove(key, position)
-            if times:
-                times.remove(time, raw_key)
-
-        return insert, forget
+        return replace
 
     def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
         """Change one row and log it, unless it has expired; None deletes."""
@@ -238,13 +231,14 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         live_from, segment_ms, table = self.retention.live_from, self.retention.segment_ms, self._table
         if isinstance(table, RowsByKey):
             return table.take_before(live_from)
-        dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
-        expired = [raw_key for first in dead for raw_key in self._segments.pop(first)]
+        dead = self._segments.times_between(-MAX_TIME_MS, live_from - segment_ms)
+        expired: list[Any] = [raw_key for first in dead for raw_key in self._segments[first]]
         expired = expired if table is None else table.keys_between(0, live_from - 1)
         end = (dead[-1] if dead else live_from - 2 * segment_ms) + segment_ms
         for key in dict.fromkeys(map(itemgetter(0), expired)) if self._positions else ():
             self._positions.take_before(key, self._first_at(end))
-        self._times.drop_before(end)
+        for index in (self._segments, self._times):
+            index.drop_before(end)
         return zip(expired, list(map(self.raw.pop, expired)), strict=True)
 
     def _first_at(self, time: int) -> Any:
@@ -267,13 +261,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
                 raw.pop(None, None)
             else:
                 raw[None] = row
-        elif row is None:
-            if raw.pop(raw_key, None) is not None:
-                self._forget(raw_key)
-        elif raw_key in raw:
-            raw[raw_key] = row
         else:
-            self._insert(raw_key, row)
+            self._replace(raw_key, row)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""
