@@ -127,10 +127,8 @@ class ErrorContext:
             "partition": str(self.partition),
             "offset": str(self.offset),
         }
-        headers = (
-            (f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items()
-        )
-        return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *headers))
+        added = ((f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items())
+        return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *added))
 
 
 @dataclass(frozen=True)
