@@ -8,6 +8,7 @@ sooner, after at most one more retention, because nothing can read them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
 from sys import getsizeof
@@ -145,9 +146,10 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._table = self.raw if isinstance(self.raw, RowsByKey) else self._table
         self.retention = Retention(spec, clamp_ms=clamp_ms)
         self.expired = None if isinstance(self.raw, StoredElsewhere) else 0
-        self._segments, self._times = TimeIndex(), TimeIndex()
+        self._segments: defaultdict[int, dict[TimedKey[P], None]] = defaultdict(dict)
+        self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
-        self._replace = self._bind_replace()
+        self._index = self._bind_index()  # type: ignore[method-assign]
         self._bind()
 
     @property
@@ -167,30 +169,26 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         time: int = position[0] if self._bits < 0 else position >> self._bits
         return time
 
-    def _bind_replace(self) -> Callable[[TimedKey[P], Any], Any]:
-        """Return a function that puts a row, or for None removes it, and returns the one that was there, or None."""
-        raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
-        positions, times, indexed = self._positions, self._times, self._table is None
-        if isinstance(self._table, RowsByKey):
-            return self._table.write
+    def _bind_index(self) -> Callable[..., None]:
+        """Return the function that updates the indexes after a row was added or removed."""
+        bits, segments, segment_ms = self._bits, self._segments, self.retention.segment_ms
+        positions, times = self._positions, self._times
+        if self._table is not None:  # finds its rows by time itself
+            return lambda raw_key, gone: None
 
-        def replace(raw_key: TimedKey[P], row: Any) -> Any:
-            if row is None:
-                old = raw.pop(raw_key, None)
+        def index(raw_key: TimedKey[P], gone: bool) -> None:
+            key, position = raw_key
+            time = position[0] if bits < 0 else position >> bits
+            if gone:
+                del segments[time - time % segment_ms][raw_key]
             else:
-                old, raw[raw_key] = raw.get(raw_key), row
-            if (old is None) != (row is None) and indexed:
-                key, position = raw_key
-                time = position[0] if bits < 0 else position >> bits
-                comes = row is not None
-                (segments.add if comes else segments.remove)(time - time % segment_ms, raw_key)
-                if positions:
-                    (positions.add if comes else positions.remove)(key, position)
-                if times:
-                    (times.add if comes else times.remove)(time, raw_key)
-            return old
+                segments[time - time % segment_ms][raw_key] = None
+            if positions:
+                (positions.remove if gone else positions.add)(key, position)
+            if times:
+                (times.remove if gone else times.add)(time, raw_key)
 
-        return replace
+        return index
 
     def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
         """Change one row and log it, unless it has expired; None deletes."""
@@ -231,14 +229,13 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         live_from, segment_ms, table = self.retention.live_from, self.retention.segment_ms, self._table
         if isinstance(table, RowsByKey):
             return table.take_before(live_from)
-        dead = self._segments.times_between(-MAX_TIME_MS, live_from - segment_ms)
-        expired: list[Any] = [raw_key for first in dead for raw_key in self._segments[first]]
+        dead = [first for first in sorted(self._segments) if first + segment_ms <= live_from]
+        expired = [raw_key for first in dead for raw_key in self._segments.pop(first)]
         expired = expired if table is None else table.keys_between(0, live_from - 1)
         end = (dead[-1] if dead else live_from - 2 * segment_ms) + segment_ms
         for key in dict.fromkeys(map(itemgetter(0), expired)) if self._positions else ():
             self._positions.take_before(key, self._first_at(end))
-        for index in (self._segments, self._times):
-            index.drop_before(end)
+        self._times.drop_before(end)
         return zip(expired, list(map(self.raw.pop, expired)), strict=True)
 
     def _first_at(self, time: int) -> Any:
@@ -262,7 +259,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
             else:
                 raw[None] = row
         else:
-            self._replace(raw_key, row)
+            super().apply(raw_key, row)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""

@@ -52,7 +52,7 @@ class WindowRows(TimedRows[int]):
         return row_at
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
-        raw, retention, watched, replace = self.raw, self.retention, self.watched, self._replace
+        raw, retention, watched, index = self.raw, self.retention, self.watched, self._index
         encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
         prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
@@ -80,7 +80,10 @@ class WindowRows(TimedRows[int]):
                 if watched[0]:
                     watched[0](None, raw.get(None), (window_start, 0))
                 raw[None] = window_start, 0
-            old = replace(raw_key := (key, window_start), value)
+            old = raw.get(raw_key := (key, window_start))
+            raw[raw_key] = value
+            if old is None:
+                index(raw_key, gone=False)
             if watched[0]:
                 watched[0](raw_key, old, value)
 
@@ -254,7 +257,9 @@ class SessionRows(TimedRows[tuple[int, int]]):
         raw_key, end = self._raw_key(session), session.end
         if end > self.retention.observed_ms and self.spec.persistent:
             self._advance((end, 0))
-        old = self._replace(raw_key, None)
+        old = self.raw.pop(raw_key, None)
+        if old is not None:
+            self._index(raw_key, gone=True)
         if self.watched[0]:
             self.watched[0](raw_key, old, None)
 
