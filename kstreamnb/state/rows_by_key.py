@@ -1,4 +1,4 @@
-"""Rows by key in the order of their positions: an index of any rows, and the rows of window stores with duplicates."""
+"""Rows by key in the order of their positions: an index of any rows, and the rows of joins and sessions in memory."""
 
 from __future__ import annotations
 

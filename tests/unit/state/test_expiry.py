@@ -242,7 +242,7 @@ def test_sessions_of_one_end_come_latest_start_first_from_memory() -> None:
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize(("serde", "keys"), [("string", ("a", "é")), ("long", (1, 2)), ("json", ("a", {"x": 1}))])
 def test_operators_find_the_sessions_that_users_find(persistent: bool, serde: str, keys: tuple[Any, ...]) -> None:
-    """Whether they are the newest of their keys or not, hidden or expired; what is removed is found by nobody."""
+    """The newest of a key and earlier ones, hidden and expired ones; what was removed is not found."""
     random = Random(11)
     store = StoreTask().make("session", retention_ms=100, persistent=persistent, key_serde=Serdes.named(serde))
     store.changes = None  # as in a driver that keeps no changelogs

@@ -1,4 +1,4 @@
-"""Rows of join stores in memory: a mapping like a dict, with lists for each key."""
+"""Rows of join and session stores in memory: a mapping like a dict, with lists for each key."""
 
 from __future__ import annotations
 
