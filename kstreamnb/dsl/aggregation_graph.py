@@ -143,12 +143,11 @@ def emit_aggregate_all(
     """Write ``aggregate_all`` into a graph."""
     store_name = table.new_store(graph, "COGROUPKSTREAM-AGGREGATE-")
     store = aggregate_store(graph, table, store_name, grouped)
-    parents = [
-        _repartition(graph, grouped, group, store_name).id if group.rekeyed else group.node for group in grouped.groups
-    ]
-    graph.co_partition(source for group in grouped.groups for source in group.sources)
+    groups = grouped.groups
+    parents = [_repartition(graph, grouped, group, store_name).id if group.rekeyed else group.node for group in groups]
+    graph.co_partition(source for group in groups for source in group.sources)
     folded: list[Table] = []
-    for index, aggregator in enumerate(grouped.groups.values()):
+    for index, aggregator in enumerate(groups.values()):
         name = graph.name_or_new(table.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}")
         node = _aggregation(name, grouped, store, FoldSpec(initializer, aggregator, merger))
         versioned = node.versioned if grouped.windows is None else None  # as in Java: windows inherit versions

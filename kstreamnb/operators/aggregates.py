@@ -254,7 +254,7 @@ class SessionAggregate(WindowedFold):
         rows_between, put, remove, make = store.rows_between, store.put, store.remove, tuple.__new__
         initializer, aggregator = folding(self.initializer, self.aggregator)
         merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer combines values
-        gap, send_old = self.windows.gap_ms, self.send_old
+        gap, send_old, gone = self.windows.gap_ms, self.send_old, Change(None)
 
         def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
@@ -268,7 +268,7 @@ class SessionAggregate(WindowedFold):
             for session, old in merged if start != end else ():
                 remove(session)
                 if forward is not None:
-                    forward(session, make(Change, (None, old if send_old else None, True)), session[2], ())
+                    forward(session, make(Change, (None, old, True)) if send_old else gone, session[2], ())
             session, aggregate = make(Windowed, (key, start, end)), aggregator(key, value, aggregate)
             put(session, aggregate)
             if forward is not None:

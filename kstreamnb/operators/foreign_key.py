@@ -285,8 +285,8 @@ class SubscriptionSerde(SerdeAround[Subscription]):
 
     def copy_value(self, value: Subscription) -> Subscription | None:
         """Return the subscription itself, which is immutable, if its key is."""
-        key, inner = value[2], self.inner_serde
-        return value if type(key) in inner.plain and inner.keeps(key) else None
+        key, inner = value[2], self.inner
+        return value if inner is not None and type(key) in inner.plain and inner.keeps(key) else None
 
     def _write(self, value: Subscription) -> bytes:
         key = self.inner_serde.serialize(value.primary_key) or b""
@@ -308,12 +308,13 @@ class ResponseSerde(SerdeAround[Response]):
 
     def copy_value(self, value: Response) -> Response | None:
         """Return the response with a copy of the foreign value, unless the value may have no bytes, as None has."""
-        (digest, foreign, _), inner = value, self.inner_serde
-        if type(foreign) is dict and inner.is_flat(foreign):
-            foreign = CopiedValue(foreign)
-        elif foreign is not None and type(foreign) is not CopiedValue:
+        digest, foreign, _ = value
+        if foreign is not None and type(foreign) is not CopiedValue:
+            inner = self.inner_serde
             has_bytes = inner.width is not None or (type(inner) is StringSerde and foreign != "")
-            if not has_bytes or type(foreign) not in inner.plain or not inner.keeps(foreign):
+            if type(foreign) is dict and inner.is_flat(foreign):
+                foreign = CopiedValue(foreign)
+            elif not has_bytes or type(foreign) not in inner.plain or not inner.keeps(foreign):
                 return None
         return tuple.__new__(Response, (digest, foreign, None))
 

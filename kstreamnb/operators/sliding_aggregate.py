@@ -101,7 +101,7 @@ class SlidingAggregate(WindowedFold):
             starts: list[int] = []
             in_left = in_right = previous = None
             has_left = has_right = False
-            for start, row in rows_between(key, max(0, timestamp - 2 * difference), timestamp + 1, newest_first=True):
+            for start, row in rows_between(key, max(0, timestamp - 2 * difference), timestamp + 1, backward=True):
                 starts.append(start)
                 end = start + difference
                 if start > timestamp:

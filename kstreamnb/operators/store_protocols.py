@@ -39,10 +39,8 @@ class WindowStore(RowStore, Protocol):
     def put(self, key: object, row: TimestampedRow | None, start: int) -> None:
         """Keep a row; None deletes it."""
 
-    def rows_between(
-        self, key: object, earliest: int, latest: int, *, newest_first: bool = False
-    ) -> Iterable[tuple[int, TimestampedRow]]:
-        """Return window starts of a key with their rows, ascending unless ``newest_first``."""
+    def rows_between(self, key: object, from_: int, to: int, *, backward: bool = False) -> Iterable[tuple[int, Any]]:
+        """Return window starts of a key with their rows, which have a time, ascending unless ``backward``."""
 
 
 class SessionStore(RowStore, Protocol):

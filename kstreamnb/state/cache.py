@@ -310,9 +310,7 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
             return stored
         entries, time_of = self.cached, self._time
         positions = [position for position in stored if (raw_key, position) not in entries]
-        positions += [
-            position for position in cached if time_of(position) >= time and entries[raw_key, position].row is not None
-        ]
+        positions += [at for at in cached if time_of(at) >= time and entries[raw_key, at].row is not None]
         return sorted(positions)
 
     def _passed(self, raw_key: Hashable, from_: int, to: int, step: int = 1) -> Iterator[TimedKey[P]]:
@@ -355,18 +353,16 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
 
         self.row_at, self.put = row_at, put
 
-    def rows_between(
-        self, key: object, from_: int, to: int, *, newest_first: bool = False
-    ) -> Iterator[tuple[int, Any]]:
+    def rows_between(self, key: object, from_: int, to: int, *, backward: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield rows when they are reached: what is put meanwhile may evict those that follow.
 
         As in Kafka Streams, the next rows of cache and store are read ahead, all cached rows that are passed count as
-        used, and only the in-memory store shows what was evicted meanwhile. Newest first, all rows of the first segment
-        are passed.
+        used, and only the in-memory store shows what was evicted meanwhile. Backward, all rows of the first segment are
+        passed.
         """
         from_ = max(from_, 0) if to >= 0 else from_  # as without a cache
-        raw_key, step = self.keys.encode(key), -1 if newest_first else 1
-        segment_ms = self.retention.segment_ms if newest_first else 1
+        raw_key, step = self.keys.encode(key), -1 if backward else 1
+        segment_ms = self.retention.segment_ms if backward else 1
         passed = self._passed(raw_key, from_ // segment_ms * segment_ms, to, step)
         stored = self._stored_from(raw_key, from_)
         rows = [(at, self._stored_row((raw_key, at))) for at in stored[: bisect_left(stored, to + 1)][::step]]
@@ -378,7 +374,7 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
                 if entry is not None and cached_key[0] == raw_key and cached_key[1] >= from_:
                     yield cached_key[1], entry.row
 
-        for at, row in _merged(fresh(), live, reverse=newest_first):
+        for at, row in _merged(fresh(), live, reverse=backward):
             yield at, self._shown(row)
 
     def _live_rows(self, raw_key: Hashable, from_: int, to: int, step: int) -> Iterator[tuple[int, Any]]:

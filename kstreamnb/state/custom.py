@@ -13,50 +13,24 @@ stores get bytes. None stands for no row; times are in ms.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.disk_rows import DiskRows
-from kstreamnb.state.rows_by_key import RowsByKey
+from kstreamnb.state.rows_by_key import RowsByKey, RowsWithClock
 
 
 @dataclass(eq=False, repr=False)
-class StoredElsewhere(MutableMapping[Hashable, object]):
-    """Raw rows in a user's store; what has the key None is kept here.
-
-    ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` call the store.
-    """
+class StoredElsewhere(RowsWithClock):
+    """Raw rows in a user's store, which the functions call; the clock is kept here."""
 
     store: object
     read: Callable[[Any], object]
     write: Callable[[Any, object], object]
     read_all: Callable[[], Iterable[tuple[Hashable, object]]]
-    _reserved: object = field(default=None, init=False)
-
-    def __getitem__(self, raw_key: Hashable) -> object:
-        row = self._reserved if raw_key is None else self.read(raw_key)
-        if row is None:
-            raise KeyError(raw_key)
-        return row
-
-    def __setitem__(self, raw_key: Hashable, row: object) -> None:
-        if raw_key is None:
-            self._reserved = row
-        else:
-            self.write(raw_key, row)
-
-    def __delitem__(self, raw_key: Hashable) -> None:
-        self[raw_key] = None
-
-    def __iter__(self) -> Iterator[Hashable]:
-        yield from () if self._reserved is None else (None,)
-        yield from [raw_key for raw_key, _ in self.read_all()]
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 def _key_values(store: Any) -> StoredElsewhere:
@@ -129,7 +103,8 @@ _KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
     """Return the container of a store's rows: a dict or `RowsByKey`, or what the spec's factory makes."""
     if spec.factory is None:
-        return RowsByKey() if spec.retain_duplicates else {}
+        sessions = spec.kind == "session"
+        return RowsByKey(sessions=sessions) if sessions or spec.retain_duplicates else {}
     kind = _KINDS.get(spec.kind.removeprefix("timestamped_"))
     if kind is None:
         raise StateError(f'store "{spec.name}" of kind "{spec.kind}" cannot have a factory')

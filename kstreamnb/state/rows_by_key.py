@@ -1,9 +1,9 @@
-"""Rows by key in the order of their positions: an index of any rows, and the rows of window stores with duplicates."""
+"""Rows by key in the order of their positions: an index of any rows, and the rows of joins and sessions in memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 P = TypeVar("P", bound=Any)
@@ -50,65 +50,100 @@ def position_of(start: int, number: int, _: object = None) -> int:
     return start << SEQUENCE_BITS | number
 
 
-class RowsByKey(MutableMapping[TimedKey[int] | None, Any]):
-    """Maps raw keys to rows, in order of arrival, and finds the rows of a key or of a range of times.
+class RowsWithClock(MutableMapping[Any, Any]):
+    """Rows by raw key; that of None, the store's clock, is the attribute ``clock``.
 
-    ``entries`` maps each wire key to its entries, ascending. ``count`` is the number of entries, ``clock`` the row of
-    None: the store's clock.
+    Subclasses have ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` for all others. A row of None is none.
     """
 
-    def __init__(self) -> None:
-        self.entries: KeyIndex[Any] = KeyIndex()
-        self.count = 0
-        self.clock: Any = None
+    clock: Any = None
+    read: Callable[[Any], Any]
+    write: Callable[[Any, Any], Any]
+    read_all: Callable[[], Iterable[tuple[Any, Any]]]
 
-    def __getitem__(self, raw_key: TimedKey[int] | None) -> Any:
-        if raw_key is None and self.clock is not None:
-            return self.clock
-        key, position = raw_key or (None, 0)
-        entries, wanted = self.entries.get(key, ()), divmod(position, NUMBERS)
-        at = bisect_left(entries, wanted)
-        if at == len(entries) or entries[at][:2] != wanted:
+    def __getitem__(self, raw_key: Any) -> Any:
+        row = self.clock if raw_key is None else self.read(raw_key)
+        if row is None:
             raise KeyError(raw_key)
-        return entries[at][2]
+        return row
 
-    def __setitem__(self, raw_key: TimedKey[int] | None, row: Any) -> None:
+    def __setitem__(self, raw_key: Any, row: Any) -> None:
         if raw_key is None:
             self.clock = row
         else:
-            self.pop(raw_key, None)
-            self.entries.add(raw_key[0], (*divmod(raw_key[1], NUMBERS), row))
-            self.count += 1
+            self.write(raw_key, row)
 
-    def __delitem__(self, raw_key: TimedKey[int] | None) -> None:
-        if raw_key is None:
-            self.clock = None
-        else:
-            self.entries.remove(raw_key[0], divmod(raw_key[1], NUMBERS))
-            self.count -= 1
+    def __delitem__(self, raw_key: Any) -> None:
+        self[raw_key] = None
 
-    def __iter__(self) -> Iterator[TimedKey[int] | None]:
-        yield from (None,) if self.clock is not None else ()
-        yield from sorted(self._raw_keys(), key=lambda raw_key: raw_key[1] % NUMBERS)
+    def __iter__(self) -> Iterator[Any]:
+        yield from () if self.clock is None else (None,)
+        yield from [raw_key for raw_key, _ in self.read_all()]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class RowsByKey(RowsWithClock):
+    """Maps raw keys to rows, and finds the rows of a key or of a range of times.
+
+    ``entries`` maps each wire key to its entries, ascending: both parts of a position, and the row. Positions are
+    numbers, and rows are in order of arrival; or, for ``sessions``, positions are pairs, and rows are in their order.
+    ``count`` is the number of entries.
+    """
+
+    def __init__(self, *, sessions: bool = False) -> None:
+        self.entries: KeyIndex[Any] = KeyIndex()
+        self.count = 0
+        self._sessions = sessions
 
     def __len__(self) -> int:
         return self.count + (self.clock is not None)
 
-    def _raw_keys(self) -> Iterator[TimedKey[int]]:
-        return ((key, position_of(*of)) for key in self.entries for of in self.entries[key])
+    def _find(self, raw_key: TimedKey[Any]) -> tuple[Any, tuple[int, int], list[Any], int]:
+        """Return a row or None, the parts of its position, the entries of its key, and the row's index among them."""
+        key, position = raw_key
+        parts, entries = position if self._sessions else divmod(position, NUMBERS), self.entries.get(key, [])
+        at = bisect_left(entries, parts)
+        found = at < len(entries) and entries[at][:2] == parts
+        return entries[at][2] if found else None, parts, entries, at
+
+    def read(self, raw_key: TimedKey[Any]) -> Any:
+        """Return a row, or None."""
+        return self._find(raw_key)[0]
+
+    def write(self, raw_key: TimedKey[Any], row: Any) -> Any:
+        """Put a row, or for None remove it; return the one that was there, or None."""
+        old, parts, entries, at = self._find(raw_key)
+        entries[at : at + (old is not None)] = [] if row is None else [(*parts, row)]
+        self.count += (row is not None) - (old is not None)
+        if entries:
+            self.entries[raw_key[0]] = entries
+        elif old is not None:
+            del self.entries[raw_key[0]]
+        return old
+
+    def read_all(self) -> list[tuple[TimedKey[Any], Any]]:
+        """Return raw keys and rows."""
+        rows = [((key, self._position_of(entry)), entry[2]) for key in self.entries for entry in self.entries[key]]
+        return sorted(rows, key=lambda row: row[0][1] if self._sessions else row[0][1] % NUMBERS)
+
+    def _position_of(self, entry: Any) -> Any:
+        return entry[:2] if self._sessions else position_of(*entry)
 
     def positions(self, key: Hashable, _: bytes, from_ms: int) -> list[Any]:
         """Return the positions of a key's rows from a time (ms), ascending."""
         entries = self.entries.get(key, [])
-        return [position_of(*entry) for entry in entries[bisect_left(entries, (from_ms,)) :]]
+        return list(map(self._position_of, entries[bisect_left(entries, (from_ms,)) :]))
 
-    def keys_between(self, from_ms: int, to_ms: int) -> list[TimedKey[int]]:
+    def keys_between(self, from_ms: int, to_ms: int) -> list[TimedKey[Any]]:
         """Return raw keys of a range of times (ms), both ends inclusive."""
-        return [raw_key for raw_key in self._raw_keys() if from_ms <= raw_key[1] >> SEQUENCE_BITS <= to_ms]
+        found = ((key, entry) for key in self.entries for entry in self.entries[key] if from_ms <= entry[0] <= to_ms)
+        return [(key, self._position_of(entry)) for key, entry in found]
 
     def take_before(self, time_ms: int) -> Iterator[Any]:
         """Remove the rows before a time (ms); return an iterator over raw keys and rows."""
         keys = [key for key, entries in self.entries.items() if entries[0][0] < time_ms]
         taken = [(key, self.entries.take_before(key, (time_ms,))) for key in keys]
         self.count -= sum(len(entries) for _, entries in taken)
-        return (((key, position_of(*entry)), entry[2]) for key, entries in taken for entry in entries)
+        return (((key, self._position_of(entry)), entry[2]) for key, entries in taken for entry in entries)

@@ -149,7 +149,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._segments: defaultdict[int, dict[TimedKey[P], None]] = defaultdict(dict)
         self._times: TimeIndex = TimeIndex()
         self._positions: KeyIndex[P] = KeyIndex()
-        self._insert, self._forget = self._bind_changes()
+        self._index = self._bind_index()  # type: ignore[method-assign]
         self._bind()
 
     @property
@@ -169,35 +169,26 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         time: int = position[0] if self._bits < 0 else position >> self._bits
         return time
 
-    def _bind_changes(self) -> tuple[Callable[[TimedKey[P], object], None], Callable[[TimedKey[P]], None]]:
-        """Return functions that add a new row, and that take a row that was removed out of the indexes."""
-        raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
+    def _bind_index(self) -> Callable[..., None]:
+        """Return the function that updates the indexes after a row was added or removed."""
+        bits, segments, segment_ms = self._bits, self._segments, self.retention.segment_ms
         positions, times = self._positions, self._times
         if self._table is not None:  # finds its rows by time itself
-            return self._table.__setitem__, lambda raw_key: None
+            return lambda raw_key, gone: None
 
-        def insert(raw_key: TimedKey[P], row: object) -> None:
-            raw[raw_key] = row
+        def index(raw_key: TimedKey[P], gone: bool) -> None:
             key, position = raw_key
             time = position[0] if bits < 0 else position >> bits
-            segments[time - time % segment_ms][raw_key] = None
+            if gone:
+                del segments[time - time % segment_ms][raw_key]
+            else:
+                segments[time - time % segment_ms][raw_key] = None
             if positions:
-                positions.add(key, position)
+                (positions.remove if gone else positions.add)(key, position)
             if times:
-                times.add(time, raw_key)
+                (times.remove if gone else times.add)(time, raw_key)
 
-        def forget(raw_key: TimedKey[P]) -> None:
-            key, position = raw_key
-            time = position[0] if bits < 0 else position >> bits
-            segment = segments[begin := time - time % segment_ms]
-            del segment[raw_key]
-            if not segment:
-                del segments[begin]
-            positions.remove(key, position)
-            if times:
-                times.remove(time, raw_key)
-
-        return insert, forget
+        return index
 
     def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
         """Change one row and log it, unless it has expired; None deletes."""
@@ -267,13 +258,8 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
                 raw.pop(None, None)
             else:
                 raw[None] = row
-        elif row is None:
-            if raw.pop(raw_key, None) is not None:
-                self._forget(raw_key)
-        elif raw_key in raw:
-            raw[raw_key] = row
         else:
-            self._insert(raw_key, row)
+            super().apply(raw_key, row)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
         """Return the visible positions of a key that are not before a time, ascending."""

@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
-from kstreamnb.state.rows_by_key import TimedKey
+from kstreamnb.state.rows_by_key import RowsByKey, TimedKey
 from kstreamnb.state.store import Rows, StoreContext, StoreForUser
 from kstreamnb.state.timed import TimedRows
 
@@ -52,7 +52,7 @@ class WindowRows(TimedRows[int]):
         return row_at
 
     def _bind_put(self) -> Callable[[object, Any, int], None]:
-        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
+        raw, retention, watched, index = self.raw, self.retention, self.watched, self._index
         encode_key, stamped_rows, slow = self.keys.encode, self.timestamped, self._put_slowly
         prepare = self._kept if stamped_rows else self.values.encode
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
@@ -77,16 +77,13 @@ class WindowRows(TimedRows[int]):
                 key = encode_key(key)
             if window_start > retention.observed_ms:
                 retention.observed_ms = window_start
-                clock = window_start, 0
                 if watched[0]:
-                    watched[0](None, raw.get(None), clock)
-                raw[None] = clock
-            raw_key = key, window_start
-            old = raw.get(raw_key)
+                    watched[0](None, raw.get(None), (window_start, 0))
+                raw[None] = window_start, 0
+            old = raw.get(raw_key := (key, window_start))
+            raw[raw_key] = value
             if old is None:
-                insert(raw_key, value)
-            else:
-                raw[raw_key] = value
+                index(raw_key, gone=False)
             if watched[0]:
                 watched[0](raw_key, old, value)
 
@@ -104,17 +101,15 @@ class WindowRows(TimedRows[int]):
         raw_key = self.keys.encode(key)
         return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)))
 
-    def rows_between(
-        self, key: object, from_: int, to: int, *, newest_first: bool = False
-    ) -> Iterable[tuple[int, Any]]:
+    def rows_between(self, key: object, from_: int, to: int, *, backward: bool = False) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
         raw_key = self.keys.encode(key)
         positions = self._of_key(raw_key, from_, to)
-        return self._starts(raw_key, positions[::-1] if newest_first else positions)
+        return self._starts(raw_key, positions[::-1] if backward else positions)
 
     def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """Return the rows of `fetch_between`, descending."""
-        return Rows(self.rows_between(key, from_, to, newest_first=True))
+        return Rows(self.rows_between(key, from_, to, backward=True))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
         from_ = max(from_, 0) if to >= 0 else from_  # bytes of negative times follow all others
@@ -190,35 +185,72 @@ class SessionRows(TimedRows[tuple[int, int]]):
     _time_at = 16
 
     def _bind(self) -> None:
-        raw, retention, watched, insert = self.raw, self.retention, self.watched, self._insert
-        encode_key, encode, advance = self.keys.encode, self.values.encode, self._advance
+        self.put: Callable[..., None] = lambda at, new: self.write(self._raw_key(at), self.values.encode(new))
+        if isinstance(self.raw, RowsByKey) and not self.spec.cached:
+            self.put = self._bind_put(self.raw)
+            self.remove, self.rows_between = self._bind_reads(self.raw)  # type: ignore[method-assign]
 
-        def put(session: Windowed[object], aggregate: object) -> None:
+    def _bind_put(self, rows: RowsByKey) -> Callable[..., None]:
+        by_key, retention, watched, text = rows.entries, self.retention, self.watched, self.keys.text
+        encode_key, encode, least, most = self.keys.encode, self.values.encode, -self.values.small, self.values.small
+
+        def put(session: Windowed[Any], aggregate: Any) -> None:
             """Keep an aggregate; None removes it."""
             key, start, end = session
-            raw_key, row = (encode_key(key), (end, start)), encode(aggregate)
-            if row is None or not (0 <= start <= end < retention.next_expiry and retention.holds(end)):
+            if not (type(key) is text and key.isascii()):
+                key = encode_key(key)
+            row = aggregate if type(aggregate) is int and least < aggregate < most else encode(aggregate)
+            timely = retention.kept_from <= end < retention.next_expiry and 0 <= start <= end
+            if row is None or not timely or end <= retention.observed_ms - retention.lag_ms:
                 self._check_session(start, end)
-                self.write(raw_key, row)
+                self.write((key, (end, start)), row)
                 return
             if end > retention.observed_ms:
-                advance((end, 0))
-            old = raw.get(raw_key)
-            if old is None:
-                insert(raw_key, row)
+                retention.observed_ms = end
+                if watched[0]:
+                    watched[0](None, rows.clock, (end, 0))
+                rows.clock = end, 0
+            entries, old = by_key.get(key) or by_key.setdefault(key, []), None
+            if entries and entries[-1] >= (end, start):
+                old = rows.write((key, (end, start)), row)
             else:
-                raw[raw_key] = row
+                entries.append((end, start, row))
+                rows.count += 1
             if watched[0]:
-                watched[0](raw_key, old, row)
+                watched[0]((key, (end, start)), old, row)
 
-        self.put = put
+        return put
 
-    def _check_session(self, start: int, end: int) -> None:
-        """Raise StateError for times that no session can have."""
-        if not 0 <= start <= end:
-            time, fact = ("startMs", "negative") if start < 0 else ("endMs", "smaller than window startMs time")
-            message = f'store "{self.name}" expects 0 <= start <= end, got a session from {start} to {end} ms'
-            raise StateError(message, java=f"Window {time} time cannot be {fact}.")
+    def _bind_reads(self, rows: RowsByKey) -> tuple[Callable[..., Any], ...]:
+        by_key, retention, watched, text = rows.entries, self.retention, self.watched, self.keys.text
+        encode_key, decode_key, decode, make = self.keys.encode, self.keys.decode, self.values.decode, tuple.__new__
+
+        def remove(session: Windowed[Any]) -> None:
+            """Remove a session."""
+            key, start, end = session
+            entries = by_key.get(key) if type(key) is text and not watched[0] else None
+            if entries is None or entries[-1][:2] != (end, start) or end > retention.observed_ms:
+                SessionRows.remove(self, session)
+                return
+            rows.count -= 1
+            entries.pop()
+            if not entries:
+                del by_key[key]
+
+        def rows_between(key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], object]]:
+            raw_key = key if type(key) is text and key.isascii() else encode_key(key)
+            entries = by_key.get(raw_key)
+            if earliest_end < retention.observed_ms - retention.hidden_ms:
+                earliest_end = retention.observed_ms - retention.hidden_ms
+            if entries is None or (len(entries) > 1 and entries[-2][0] >= earliest_end):
+                return SessionRows.rows_between(self, key, earliest_end, latest_start)
+            end, start, row = entries[-1]  # the usual case: no search
+            if end < earliest_end or start > latest_start:
+                return []
+            session = make(Windowed, (key if type(key) is text else decode_key(raw_key), start, end))
+            return [(session, row if type(row) is int else decode(row))]
+
+        return remove, rows_between
 
     def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
@@ -227,20 +259,21 @@ class SessionRows(TimedRows[tuple[int, int]]):
             self._advance((end, 0))
         old = self.raw.pop(raw_key, None)
         if old is not None:
-            self._forget(raw_key)
+            self._index(raw_key, gone=True)
         if self.watched[0]:
             self.watched[0](raw_key, old, None)
 
+    def _check_session(self, start: int, end: int) -> None:
+        """Raise StateError for times that no session can have."""
+        if not 0 <= start <= end:
+            time, fact = ("startMs", "negative") if start < 0 else ("endMs", "smaller than window startMs time")
+            message = f'store "{self.name}" expects 0 <= start <= end, got a session from {start} to {end} ms'
+            raise StateError(message, java=f"Window {time} time cannot be {fact}.")
+
     def rows_between(self, key: object, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], object]]:
         """Return the rows of `find_sessions`, for operators."""
-        decode_key, decode, row, make = self.keys.decode, self.values.decode, self._row, tuple.__new__
-        known = self._positions.get(raw_key := self.keys.encode(key), ())
-        if len(known) == 1 and known[0][0] >= earliest_end and not self.spec.cached:  # the usual case: no search
-            end, start = known[0]
-            shown = start <= latest_start and end >= self.retention.visible_from
-            return [(make(Windowed, (decode_key(raw_key), start, end)), decode(row((raw_key, known[0]))))] * shown
-        sessions = self._of_key(key, earliest_end, latest_start)
-        return [(make(Windowed, (decode_key(at[0]), at[1][1], at[1][0])), decode(row(at))) for at in sessions]
+        decode, row = self.values.decode, self._row
+        return [(self._user_key(at), decode(row(at))) for at in self._of_key(key, earliest_end, latest_start)]
 
     def fetch_session(self, key: object, start: int, end: int) -> object:
         """Return the aggregate of exactly one session, or None."""
@@ -336,7 +369,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         self._check_session(start, end)
         return self.keys.encode(key), (end, start)
 
-    def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
+    def _user_key(self, raw_key: SessionKey) -> Windowed[Any]:
         """Return the session of a row."""
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)

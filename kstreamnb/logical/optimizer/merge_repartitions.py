@@ -145,9 +145,7 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
         if work.traits(node.id).changes_key:
             repartitions[node.id] = []
         elif isinstance(node, nodes.Repartition) and node.mergeable:
-            changer = work.find_above(
-                node.id, lambda id_: (traits := work.traits(id_)).changes_key or traits.changes_value
-            )
+            changer = work.find_above(node.id, lambda n: (traits := work.traits(n)).changes_key or traits.changes_value)
             if changer is not None and work.traits(changer).changes_key:
                 repartitions[changer].append(node.id)
     return repartitions

@@ -127,10 +127,8 @@ class ErrorContext:
             "partition": str(self.partition),
             "offset": str(self.offset),
         }
-        headers = (
-            (f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items()
-        )
-        return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *headers))
+        added = ((f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items())
+        return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *added))
 
 
 @dataclass(frozen=True)
@@ -214,10 +212,8 @@ def letter_row(letter: DeadLetter, partitions: int) -> RecordProduced:
     return RecordProduced(topic, partition, letter.timestamp, *wire, headers_of(letter.headers))
 
 
-def answer_of(
-    handler: Handler, context: ErrorContext, error: BaseException, dead_letter_topic: str | None
-) -> ErrorResponse:
-    """Ask a handler about an error; if it answers with a word, the record goes to the dead-letter topic, if any.
+def answer_of(handler: Handler, context: ErrorContext, error: BaseException, letters_to: str | None) -> ErrorResponse:
+    """Ask a handler about an error; if it answers with a word, the record goes to the topic of dead letters, if any.
 
     A lack of memory is not a failure of the record, so no handler is asked, as about Java's ``OutOfMemoryError``.
 
@@ -238,5 +234,5 @@ def answer_of(
         shown = f'"{answer}"' if isinstance(answer, str) else type(answer).__name__  # it may be the record
         fact = f'error handler "{name_of(handler)}" answered {shown} about {type(error).__name__}'
         raise ConfigError(fact, hint='answer "fail", "continue" or an ErrorResponse', java=java)
-    letters = () if dead_letter_topic is None else (context.dead_letter(dead_letter_topic, error),)
+    letters = () if letters_to is None else (context.dead_letter(letters_to, error),)
     return ErrorResponse(answer, letters)

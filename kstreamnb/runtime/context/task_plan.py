@@ -107,6 +107,5 @@ def plan_tasks(
     plan = TaskPlan(topology, (), config=config, default_partitions=default_partitions)
     counts = {**topics, **topology.partition_counts(topics)}
     plan = replace(plan, partitions={plan.topic(topic): count for topic, count in counts.items()})
-    return tuple(
-        replace(plan, subtopologies=(task.subtopology,), partition=task.partition) for task in topology.tasks(topics)
-    )
+    tasks = topology.tasks(topics)
+    return tuple(replace(plan, subtopologies=(task.subtopology,), partition=task.partition) for task in tasks)

@@ -208,9 +208,8 @@ class Executor:
         if queue is None:
             careful = is_careful(source, context)
             entry = self.compiler.entry(source.name, decoded=careful)
-            queue = self._queues[shared, partition] = RecordQueue(
-                source.name, topic, partition, entry, context.record_context
-            )
+            queue = RecordQueue(source.name, topic, partition, entry, context.record_context)
+            self._queues[shared, partition] = queue
             if careful:
                 time = context.state_var(source.name, f"partition time {shared}-{partition}", -1)
                 queue.read = reader_of(source, partition, context, time)

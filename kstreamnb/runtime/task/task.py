@@ -107,9 +107,8 @@ class Checkpointed:
 
     def state_keys(self) -> list[StateKey]:
         """Return the keys of the whole state."""
-        keys: list[StateKey] = [
-            ("store", name, raw_key) for name, store in self.context.stores.items() for raw_key in store.raw
-        ]
+        stores = self.context.stores.items()
+        keys: list[StateKey] = [("store", name, raw_key) for name, store in stores for raw_key in store.raw]
         return keys + [("state_var", *key) for key in self.context.state_vars]
 
     def delta_of(self, keys: Iterable[StateKey]) -> StateDelta:

@@ -61,9 +61,10 @@ class InputBatch:
     @classmethod
     def serialized(cls, records: list[InputRecord]) -> InputBatch:
         """Merge the partitions of serialized records."""
-        partitions = sorted({record[:2] for record in records})
+        own = [record[:2] for record in records]
+        partitions = sorted(set(own))
         numbers_of = {partition: number for number, partition in enumerate(partitions)}
-        numbers = [numbers_of[record[:2]] for record in records]
+        numbers = list(map(numbers_of.__getitem__, own))
         order = merge_order([record[2] for record in records], numbers)
         if order is not None:
             records, numbers = [records[at] for at in order], [numbers[at] for at in order]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import StateError
 from tests.unit.state.stores_for_tests import StoreTask
 
@@ -235,6 +237,29 @@ def test_sessions_of_one_end_come_latest_start_first_from_memory() -> None:
         assert starts == [start for _, start in store.fetch("a")]
         assert starts == [start for _, start in store.find_sessions("a", 10, 10)]
         assert starts[::-1] == [start for _, start in store.backward_find_sessions("a", 10, 10)]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize(("serde", "keys"), [("string", ("a", "é")), ("long", (1, 2)), ("json", ("a", {"x": 1}))])
+def test_operators_find_the_sessions_that_users_find(persistent: bool, serde: str, keys: tuple[Any, ...]) -> None:
+    """The newest of a key and earlier ones, hidden and expired ones; what was removed is not found."""
+    random = Random(11)
+    store = StoreTask().make("session", retention_ms=100, persistent=persistent, key_serde=Serdes.named(serde))
+    store.changes = None  # as in a driver that keeps no changelogs
+    for now in range(0, 70_000, 97):
+        end = max(0, now - random.choice((0, 0, 0, 40, 90)))
+        store.put(Windowed(random.choice(keys), max(0, end - random.randrange(60)), end), now)
+        for key in keys:
+            latest = max(0, now + random.randrange(-60, 60))
+            found = list(store.find_sessions(key, now - 150, latest))
+            assert found == store.rows_between(key, now - 150, latest)
+            if found and random.random() < 0.5:
+                gone = random.choice(found)
+                store.remove(gone[0])
+                found.remove(gone)
+                assert found == store.rows_between(key, now - 150, latest)
+                assert found == list(store.find_sessions(key, now - 150, latest))
+    assert len(store.raw) < 200  # rows of expired segments have left
 
 
 def test_a_persistent_store_keeps_windows_before_zero_and_reads_them_key_by_key() -> None:

@@ -1,4 +1,4 @@
-"""Rows of join stores in memory: a mapping like a dict, with lists for each key."""
+"""Rows of join and session stores in memory: a mapping like a dict, with lists for each key."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 from kstreamnb.state.rows_by_key import RowsByKey, position_of
 
 
-def test_rows_by_key_are_the_mapping_that_a_dict_would_be() -> None:
+@pytest.mark.parametrize("sessions", [False, True])
+def test_rows_by_key_are_the_mapping_that_a_dict_would_be(sessions: bool) -> None:
     """Rows come, are replaced and leave in any order; the clock is under None."""
-    rows, expected, random = RowsByKey(), dict[Any, Any](), Random(7)
+    rows, expected, random = RowsByKey(sessions=sessions), dict[Any, Any](), Random(7)
     for number in range(1, 400):
-        raw_key = random.choice("abc"), position_of(random.randrange(-3, 9), number if number % 3 else 1)
+        time, key = random.randrange(-3, 9), random.choice("abc")
+        raw_key = key, (time, random.randrange(3)) if sessions else position_of(time, number if number % 3 else 1)
         rows[raw_key] = expected[raw_key] = {"number": number}
         rows[None] = expected[None] = (number, number)
         if number % 2:
@@ -33,6 +35,16 @@ def test_rows_by_key_are_iterated_in_the_order_of_their_numbers() -> None:
     for raw_key in [("b", position_of(9, 1)), ("a", position_of(5, 2)), None, ("b", position_of(-1, 3))]:
         rows[raw_key] = "row"
     assert [None, ("b", position_of(9, 1)), ("a", position_of(5, 2)), ("b", position_of(-1, 3))] == list(rows)
+
+
+def test_sessions_are_iterated_by_their_ends() -> None:
+    """Then by their starts, whatever the order in which they came."""
+    rows = RowsByKey(sessions=True)
+    for raw_key in [("b", (9, 1)), ("a", (5, 2)), None, ("b", (-1, -3)), ("a", (9, 0))]:
+        rows[raw_key] = "row"
+    assert [None, ("b", (-1, -3)), ("a", (5, 2)), ("a", (9, 0)), ("b", (9, 1))] == list(rows)
+    assert [("b", (9, 1)), ("a", (5, 2)), ("a", (9, 0))] == rows.keys_between(5, 9)
+    assert ([(5, 2), (9, 0)], [(9, 1)]) == (rows.positions("a", b"", 5), rows.positions("b", b"", 0))
 
 
 @pytest.mark.parametrize("raw_key", [None, ("a", position_of(5, 3)), ("b", position_of(5, 2))])
