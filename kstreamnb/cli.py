@@ -19,6 +19,7 @@ import click
 from kstreamnb import __version__, hooks
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
+from kstreamnb.masking import clean
 from kstreamnb.signals import end_signals
 
 if TYPE_CHECKING:  # commands import what they need
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # commands import what they need
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_ENDINGS = ", ".join(filter(None, _FORMS))
+_ENDINGS, _SALT = ", ".join(filter(None, _FORMS)), "KSTREAMNB_HASH_SALT"
 
 
 def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -64,7 +65,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KStreamError as error:
             cause = error.__cause__ if isinstance(error, ProcessingError) else None
-            because = [f"Cause: {reason_of(cause, error.origin)}"] if cause else []
+            because = [f"Cause: {clean(reason_of(cause, error.origin))}"] if cause else []
             click.echo("\n".join([f"{type(error).__name__}: {error}", *because, *error.__notes__]), err=True)
             ctx.exit(1)
         except BrokenPipeError:  # such as that of `| head`
@@ -247,7 +248,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--key-serde", default="string", show_default=True, help="How keys are read, such as long.")
 @click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
-@click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
+@click.option("--hash-keys", metavar="SALT", envvar=_SALT, help=f"Replace keys by their hashes; by default ${_SALT}.")
 def capture(servers: Servers, topics: Sequence[str], output: Path, size: int | None, **options: Any) -> None:
     """Capture a sample of TOPICS into a file; Ctrl-C keeps the records read so far."""
     from kstreamnb.samples import Sample

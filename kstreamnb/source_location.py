@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from traceback import walk_tb
 
 from kstreamnb import hooks
+from kstreamnb.masking import without_secrets
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NOT_THE_USERS = PACKAGE, contextlib.__file__
@@ -37,7 +38,7 @@ class SourceLocation:
 
     def __str__(self) -> str:
         where = f"{self.place}, line {self.line}"
-        return f"{where}: {self.code}" if self.code else where
+        return f"{where}: {without_secrets(self.code)}" if self.code else where  # services log it
 
 
 def user_origin() -> SourceLocation:

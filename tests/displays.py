@@ -45,7 +45,7 @@ parcels | o2  | {"weight": 3}                            | 70000
 """
 
 
-def builder() -> ks.StreamsBuilder:
+def builder(sample: ks.Sample | None = None) -> ks.StreamsBuilder:
     """A shop with two sub-topologies, a windowed count that drops a late record, and a join of streams."""
     made = ks.StreamsBuilder("shop")
     orders = made.stream("orders")
@@ -54,13 +54,13 @@ def builder() -> ks.StreamsBuilder:
     counts.to_stream(lambda window, count: window.key).to("counts", value_serde="long")
     within = ks.JoinWindows.of_time_difference_and_grace("5m", "0s")
     orders.join(made.stream("parcels"), lambda order, parcel: {**order, **parcel}, within).to("sent")
-    made.sample = ks.Sample.from_text(_TEXT)
+    made.sample = sample or ks.Sample.from_text(_TEXT)
     return made
 
 
-def displays() -> dict[str, Any]:
-    """Return an example of each static display, by a short name."""
-    made = builder()
+def displays(made: ks.StreamsBuilder | None = None) -> dict[str, Any]:
+    """Return an example of each static display, by a short name; of another shop if one is given."""
+    made = made or builder()
     topology, sample = made.build(), made.sample
     assert isinstance(sample, ks.Sample)
     run = ks.replay(topology, sample, partitions=2)
@@ -109,9 +109,9 @@ def displays() -> dict[str, Any]:
     }
 
 
-def widgets() -> dict[str, Any]:
-    """Return an example of each widget, by a short name."""
-    made = builder()
+def widgets(made: ks.StreamsBuilder | None = None) -> dict[str, Any]:
+    """Return an example of each widget, by a short name; of another shop if one is given."""
+    made = made or builder()
     topology, sample = made.build(), made.sample
     assert isinstance(sample, ks.Sample)
     run = ks.replay(topology, sample)

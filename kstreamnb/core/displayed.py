@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from kstreamnb import hooks
+from kstreamnb.masking import clean
 
 MimeTypes: TypeAlias = Collection[str] | None
 """MIME types that a front end includes or excludes; None includes all, and excludes none."""
@@ -22,7 +23,7 @@ class Displayed:
     def __repr__(self) -> str:
         """Return the first line of its text: a plain prompt and an f-string show it instead of every field."""
         first, _, more = str(self).partition("\n")
-        return f"<{first}{' …' if more else ''}>"
+        return f"<{clean(first)}{' …' if more else ''}>"
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
         mimebundle = hooks.current().mimebundle

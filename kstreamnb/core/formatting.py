@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_ms
+from kstreamnb.masking import INVISIBLE as INVISIBLE
+from kstreamnb.masking import clean as clean
 
 _EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS, _MAX_WHOLE = 60, 2000
-INVISIBLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffe\uffff"
-    r"\U000e0000-\U000e00ff]"  # tags repeat ASCII without a shape
-)
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 """``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""
 
@@ -35,16 +32,17 @@ def shorten(text: str, most: int = _MAX_CHARACTERS) -> str:
     return short
 
 
-def clean(text: str) -> str:
-    r"""Escape characters that control, reverse or hide text: the result is one visible line and legal in XML.
+def representation(value: object) -> str:
+    """Return ``repr(value)``; the type of a value that has none, such as a number of 5,000 digits or a deep list.
 
     Example:
-        >>> clean("a" + chr(0x202E) + "b")
-        'a\\u202eb'
+        >>> representation((1, "a")), representation(10**5000)
+        ("(1, 'a')", '<int that cannot be shown: ValueError>')
     """
-    if text.isprintable():
-        return text
-    return INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    try:
+        return repr(value)
+    except Exception as error:  # the class may be the user's, and its method may raise anything
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def format_value(value: object) -> str:
@@ -66,8 +64,8 @@ def format_value(value: object) -> str:
         return shorten(f"the bytes {value.hex()}")
     try:
         text = _AS_JSON(value)
-    except (TypeError, ValueError):
-        text = repr(value)
+    except (TypeError, ValueError, RecursionError):
+        text = representation(value)
     return shorten(clean(text))
 
 

@@ -239,7 +239,7 @@ class StringSerde(Serde[str]):
     expects: ClassVar[str] = "str"
 
     def _advice_for(self, value: object) -> str:
-        text = f', or convert it to text: "{value}"' if isinstance(value, int | float) else ""
+        text = ", or convert it to text with str(…)" if isinstance(value, int | float) else ""
         return super()._advice_for(value) + text
 
     def keeps(self, value: str) -> bool:

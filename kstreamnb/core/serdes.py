@@ -183,8 +183,8 @@ class ListSerde(Serde[list[T | None]]):
     def _read_fixed(self, data: bytes, width: int) -> list[T | None]:
         (missing,) = struct.unpack_from(">i", data, 1)
         *nulls, size = struct.unpack_from(f">{missing}iI", data, 5)
-        items = (data[at : at + width] for at in count(9 + 4 * missing, width))
-        return [None if index in nulls else self.inner.deserialize(next(items)) for index in range(size)]
+        items, missing_at = (data[at : at + width] for at in count(9 + 4 * missing, width)), frozenset(nulls)
+        return [None if index in missing_at else self.inner.deserialize(next(items)) for index in range(size)]
 
 
 @dataclass(frozen=True)

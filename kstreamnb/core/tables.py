@@ -9,10 +9,11 @@ from typing import ClassVar, Generic, TypeVar, overload
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import ShortText
+from kstreamnb.masking import clean, clean_lines
 
 E = TypeVar("E")
 _FORMULA = re.compile(r"\$|\\(?=[(\[])")
-_RIGHT_TO_LEFT = re.compile(r'(?<=")([^"]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe][^"]*)(?=")')
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")
 _LONG_WORD = re.compile(r"[^\s-]{41}")
 _CAPTION = 70
 """Characters of a caption that fit on half a screen: it stays on one line over a narrow table; a longer one wraps."""
@@ -29,7 +30,7 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
         -----+------
         pear | 20
     """
-    table = [list(header), *map(list, rows)]
+    table = [list(map(clean, row)) for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     if rule:
@@ -47,9 +48,11 @@ def escaped(text: str) -> str:
         >>> escaped("<$5 and $6>")
         '&lt;<span>$</span>5 and <span>$</span>6&gt;'
     """
-    parts = map(escape, _RIGHT_TO_LEFT.split(text))
-    isolated = "".join(f"<bdi>{part}</bdi>" if number % 2 else part for number, part in enumerate(parts))
-    return _FORMULA.sub(r"<span>\g<0></span>", isolated)
+    parts = clean_lines(text).split('"')
+    for number, part in enumerate(parts):
+        quoted = 0 < number < len(parts) - 1 and _RIGHT_TO_LEFT.search(part)
+        parts[number] = f"<bdi>{escape(part)}</bdi>" if quoted else escape(part)
+    return _FORMULA.sub(r"<span>\g<0></span>", "&quot;".join(parts))
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
@@ -128,10 +131,10 @@ class Tabular(Displayed):
 
     def __str__(self) -> str:
         rows = list(self.table())
-        return "\n".join([self.title, *([text_table(self.header, rows)] if rows else []), *self.more()])
+        return clean_lines("\n".join([self.title, *([text_table(self.header, rows)] if rows else []), *self.more()]))
 
     def __repr__(self) -> str:
-        return f"<{self.title}>"
+        return f"<{clean(self.title)}>"
 
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:
         printer.text(str(self))  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kstreamnb.charts import BeforeAfter, CostPicture
-from kstreamnb.core.formatting import format_time, format_value, pluralize, shown_of
+from kstreamnb.core.formatting import clean, format_time, format_value, pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table, text_table
 from kstreamnb.display.graph import Overlay
@@ -151,7 +151,7 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     number = shown_of(_SHOWN, len(positions), "record")
     records = map(replay.run.produced, positions[:_SHOWN])
     rows: _Lines = [(*_record_cells(each), str(each.partition)) for each in records]
-    return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
+    return f'output "{clean(topic)}": {number}', ("key", "value", "time", "partition"), rows
 
 
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:

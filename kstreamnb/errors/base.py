@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from kstreamnb.hints import did_you_mean, existing, from_java
+from kstreamnb.masking import clean_lines
 
 if TYPE_CHECKING:  # every other module imports this one
     from kstreamnb.source_location import SourceLocation
@@ -55,6 +56,8 @@ class KStreamError(Exception):
         origin: SourceLocation | None = None,
         java: str | None = None,
     ) -> None:
+        message = clean_lines(message)  # texts may quote what strangers wrote, and are printed on terminals
+        detail, hint = (text and clean_lines(text) for text in (detail, hint))
         super().__init__(message)
         self.message = message
         self.detail = detail
@@ -77,7 +80,7 @@ class KStreamError(Exception):
         Args:
             note: the line.
         """
-        super().add_note(note)
+        super().add_note(clean_lines(note))
         self.__notes__.sort(key=lambda each: each.startswith(LINK))
 
     @property
@@ -105,7 +108,7 @@ class KStreamError(Exception):
         """
         if self.origin is not None and self.origin.file:
             renamed = name(self.origin.file, self.origin.line)
-            notes = [f"At: {renamed}" if note == f"At: {self.origin}" else note for note in self.__notes__]
+            notes = [f"At: {renamed}" if note == clean_lines(f"At: {self.origin}") else note for note in self.__notes__]
             self.origin, self.__notes__ = renamed, notes
         return self
 

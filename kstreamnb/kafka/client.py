@@ -14,7 +14,7 @@ from kstreamnb.client_settings import for_librdkafka
 from kstreamnb.core.arguments import expect
 from kstreamnb.data_files import rows_of
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
-from kstreamnb.masking import without_secrets
+from kstreamnb.masking import clean, without_secrets
 
 Servers: TypeAlias = str | Mapping[str, object]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
@@ -30,8 +30,8 @@ _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was
 
 def _with_fields(record: logging.LogRecord) -> bool:
     """Turn a message of librdkafka into an entry of the log of queries."""
-    message = without_secrets(record.getMessage())
-    record.fields = {"event": "kafka says", "message": message}
+    message = clean(without_secrets(record.getMessage()))
+    record.msg, record.args, record.fields = message, (), {"event": "kafka says", "message": message}
     if message.startswith(("FATAL ", "TXNERR ")) and _FENCED.search(message):  # the writer raises it as FencedError
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return LOG.isEnabledFor(record.levelno)

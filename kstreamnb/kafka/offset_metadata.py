@@ -87,6 +87,8 @@ def _emitted(data: bytes) -> dict[str, int]:
         (count,), at = struct.unpack_from(">i", data), 4
         for _ in range(count):
             (size,) = struct.unpack_from(">i", data, at)
+            if size < 0:  # the loop would not advance
+                return {}
             name = data[at + 4 : at + 4 + size].decode()
             (times[name],) = struct.unpack_from(">q", data, at + 4 + size)
             at += 12 + size

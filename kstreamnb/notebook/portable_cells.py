@@ -174,5 +174,5 @@ def _reads_back(literal: str, sample: Sample) -> bool:
     """Return True if a text literal parses to the same records."""
     try:
         return Sample.from_text(ast.literal_eval(literal)).records == sample.records
-    except (SyntaxError, KStreamError):
+    except (SyntaxError, ValueError, KStreamError):  # the second: code follows the end of the literal
         return False

@@ -22,8 +22,9 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _SECRET_TEXT = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]+:[^/\s@]+@|(password|secret|token)\s*=\s*[\"'][^\"'\s]+[\"']|"
-    r"(?<![^\s,/])[^\s,/:@]+:[^\s,/:@]+@[\w.-]+:\d+",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]+:[^/\s@]+@|(?<![^\s,/])[^\s,/:@]+:[^\s,/:@]+@[\w.-]+:\d+|"
+    r"(passw(or)?d|passphrase|secret|token|(api|access|private|signing)[._-]?key)[\w.-]{0,40}\s*=\s*[\"']?[^\s\"'={$<%*?]|"
+    r"\s(-u|--user)[ =]?[^\s:]+:[^\s$]",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\b(token|pwd|(api|access|private|signing)[ _-]?key)\b", re.IGNORECASE)
@@ -107,7 +108,7 @@ def _check(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         for name, value in _named_values(node):
             if _SECRET.search(name) and any(_texts(value)):
-                raise _refusal(f'"{name}" is set to a computed text or to bytes', value.lineno)
+                raise _refusal(f'"{name}" is set to bytes, to a computed text or by a magic', value.lineno)
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = node.value if isinstance(node.value, str) else node.value.decode(errors="replace")
             if _SECRET_TEXT.search(text):
@@ -120,7 +121,8 @@ def _check_pairs(node: ast.Call | ast.Tuple | ast.List | ast.Set, line: int) -> 
     """Refuse a secret setting's name as a value beside other texts, such as ``("sasl.password", "…")``."""
     parts = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else node.elts
     texts = [text for part in parts for text in _texts(part)]
-    setting = next((text for text in texts if "." in text and " " not in text and _SECRET.search(text)), None)
+    names = (text for text in texts if "." in text and re.fullmatch(r"[\w.-]+", text))
+    setting = next(filter(_SECRET.search, names), None)
     if setting is not None and len(texts) > 1:
         raise _refusal(f'"{setting}" is passed with other strings, one of which may be its value', line)
 
@@ -169,6 +171,9 @@ def _set_by_call(node: ast.Call) -> _Values:
             return ((_name(key), value),)
         case [_, ast.Constant(str(name)), value] if function == "setattr":
             return ((name, value),)
+        case [ast.Constant("env" | "set_env"), ast.Constant(str(text)) as part]:  # %env SASL_PASSWORD=…
+            name, _, whole = text.replace("=", " ").strip().partition(" ")
+            return ((name, ast.copy_location(ast.Constant(re.sub(r"^\s*[${].*", "", whole)), part)),)
     return ()
 
 

@@ -24,6 +24,7 @@ from kstreamnb.display.style import preformatted
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.errors.base import LINK, notes_without_link
 from kstreamnb.hints import did_you_mean, message_of, nearest
+from kstreamnb.masking import clean_lines
 from kstreamnb.notebook.cells import Cells, forgetting
 from kstreamnb.source_location import LIBRARIES, SourceLocation, origin_of
 from kstreamnb.tools.python_notes import python_notes, up_to_user
@@ -90,7 +91,7 @@ class Tracebacks:
         cause = error.__cause__
         if cause is not None:
             lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
-        return [*_frames(error), *lines]
+        return list(map(clean_lines, (*_frames(error), *lines)))
 
 
 def _fields(error: KStreamError) -> Iterator[str]:
@@ -171,12 +172,12 @@ def java_of(error: BaseException) -> str:
 
 def error_words(error: BaseException) -> str:
     """Return an error without its type, line by line, Kafka's text last."""
-    return "\n".join(filter(None, [fact_of(error), *notes_of(error), java_of(error)]))
+    return clean_lines("\n".join(filter(None, [fact_of(error), *notes_of(error), java_of(error)])))
 
 
 def error_text(error: BaseException) -> str:
     """Return an error with its type and notes, line by line."""
-    return "\n".join([f"{type(error).__name__}: {fact_of(error)}", *notes_of(error)])
+    return clean_lines("\n".join([f"{type(error).__name__}: {fact_of(error)}", *notes_of(error)]))
 
 
 def error_page(error: BaseException) -> str:

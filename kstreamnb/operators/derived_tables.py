@@ -354,8 +354,8 @@ def _varint(number: int) -> bytes:
 def _read_varint(data: bytes) -> tuple[int, int]:
     """Return the number and the number of bytes that it took."""
     number = 0
-    for at, group in enumerate(data):
+    for at, group in enumerate(data[:5]):  # Kafka's are no longer
         number |= (group & 0x7F) << 7 * at
         if group < 0x80:
             return number, at + 1
-    raise SerdeError("the length of a table's change is truncated")
+    raise SerdeError("the length of a table's change is truncated or too long")

@@ -67,7 +67,7 @@ def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, json.loads(line, object_hook=untagged if "$cell" in line else None)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ConfigError(f"line {number} is not JSON", detail=str(error)) from error
 
 

@@ -21,6 +21,7 @@ from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
+from kstreamnb.masking import clean_lines
 from kstreamnb.samples import json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, missing_file, number_offsets, partitioned, warn_of_units
 from kstreamnb.samples.description import SampleDescription, describe_records
@@ -396,7 +397,7 @@ class Sample(Suggesting, Framed):
     def __repr__(self) -> str:
         above, below = self._around_table()
         table = [text_table(*self.shown_cells(), rule=False)] if self.records else []
-        return "\n".join([*above, *table, *below])
+        return clean_lines("\n".join([*above, *table, *below]))
 
     def _repr_html_(self) -> str:
         above, below = self._around_table()
@@ -413,7 +414,7 @@ class Sample(Suggesting, Framed):
     def _hash_text(self) -> str:
         try:
             return f", hash {self.content_hash}"
-        except (KStreamError, TypeError, ValueError):  # a display does not fail for a value that has no text
+        except (KStreamError, TypeError, ValueError, RecursionError):  # a display never fails for a value
             return ""
 
     def _serde_hint(self) -> str:

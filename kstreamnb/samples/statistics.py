@@ -13,7 +13,7 @@ from typing import Any
 
 from kstreamnb.charts import Bars, Charted, Charts
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.samples.description import size_of
@@ -124,7 +124,7 @@ class TopicStatistics:
         odd = {"without key": self.null_keys, "without value": self.tombstones, "undecodable": self.undecodable}
         oddly = "".join(f", {count:,} {word}" for word, count in odd.items() if count)
         lines = [
-            f"{self.topic}: {pluralize(self.records, 'record')}{oddly}",
+            f"{clean(self.topic)}: {pluralize(self.records, 'record')}{oddly}",
             f"  time        {format_ms(self.first_ms)} to {format_ms(self.last_ms)}",
             f"  keys        {self.keys:,}, most frequent {most or 'none'}",
             f"  partitions  {partitions}; skew {self.skew:.2f}",

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.formatting import INVISIBLE
+from kstreamnb.core.formatting import INVISIBLE, representation
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
@@ -90,8 +90,8 @@ def format_cell(value: object, *, iso: bool = False) -> str:
     else:
         try:
             text = _AS_JSON(value)
-        except (TypeError, ValueError):  # names that are not text, or a value that contains itself
-            text = repr(value)
+        except (TypeError, ValueError, RecursionError):  # names that are not text, a value that contains itself
+            text = representation(value)
     if not text.isprintable():
         text = INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
     return text.replace("|", "\\|")
@@ -117,7 +117,7 @@ def _unescaped(value: object) -> str:
 
 @lru_cache(1 << 16)  # keys repeat, and text that is not JSON costs an exception
 def _is_bare(text: str) -> bool:
-    if not text or text != text.strip() or text[0] in _JSON_START or "\\" in text:
+    if not text or text != text.strip() or text[0] in _JSON_START or "\\" in text or _WINDOW.fullmatch(text):
         return False
     try:
         return bool(parse_cell(text) == text)
@@ -132,11 +132,17 @@ def parse_cell(text: str) -> Any:
         >>> [parse_cell(each) for each in ("shoe", '"7"', "7", "", '{"a": [1]}', "shoe@0/10")]
         ['shoe', '7', 7, None, {'a': [1]}, Windowed(key='shoe', start=0, end=10)]
     """
-    word = text.strip()
+    try:
+        return _parsed(text.strip())
+    except RecursionError:
+        raise ConfigError("a cell is nested too deeply") from None
+
+
+def _parsed(word: str) -> Any:
     if not word:
         return None
     if window := _WINDOW.fullmatch(word):
-        return Windowed(parse_cell(window[1]), _parse_time(window[2]), _parse_time(window[3]))
+        return Windowed(_parsed(window[1].strip()), _parse_time(window[2]), _parse_time(window[3]))
     kind, colon, rest = word.partition(":")
     if colon and kind in _LITERALS:
         try:
@@ -155,7 +161,7 @@ def parse_cell(text: str) -> Any:
 
 def _parse_time(text: str) -> int:
     word = text.strip()
-    if re.fullmatch(r"-?\d+", word):
+    if re.fullmatch(r"-?\d{1,99}", word):
         time = int(word)
     else:
         time = duration_ms(word, "time") if re.fullmatch(r"(\d+(ms|[dhms]))+", word) else instant_ms(word, "time")

@@ -9,6 +9,7 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import extra
 from kstreamnb.spark.operations.prometheus import MetricsCollector
 from kstreamnb.spark.query.active_queries import active
+from kstreamnb.tools.store_app import SAFE
 from kstreamnb.tools.store_server import BoundedServer, LocalServer
 
 
@@ -49,6 +50,7 @@ def serve_metrics(
     def answer(path: str, query: str) -> tuple[HTTPStatus, bytes]:
         return (HTTPStatus.OK, generate_latest(registry)) if path == "/metrics" else (HTTPStatus.NOT_FOUND, b"")
 
-    server = MetricsServer(BoundedServer(answer, {"Content-Type": CONTENT_TYPE_LATEST}, port, host, hosts, token))
+    headers = {"Content-Type": CONTENT_TYPE_LATEST, **SAFE}
+    server = MetricsServer(BoundedServer(answer, headers, port, host, hosts, token))
     server.url += "/metrics"
     return server

@@ -23,7 +23,8 @@ from kstreamnb.errors import ConfigError, StateError, unknown
 from kstreamnb.hints import message_of
 from kstreamnb.topology.topology import Topology
 
-HEADERS = {"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+HEADERS = {"Content-Type": "application/json; charset=utf-8", **SAFE}
 _MOST_ROWS = 1_000
 _FOREVER = (1 << 63) - 1
 _OPTIONS = {"limit", "from", "to", "prefix", "store", "key", "as_of"}

@@ -186,7 +186,8 @@ class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
     server: BoundedServer
-    server_version = "kstreamnb"
+    server_version, sys_version = "kstreamnb", ""
+    default_request_version = "HTTP/1.0"  # answers to malformed requests have headers, too
     timeout = _IDLE_S
 
     def do_GET(self) -> None:
@@ -214,6 +215,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _may_ask(self) -> bool:
         sent = self.headers.get("Authorization", "").encode()
         return self.server.token is None or hmac.compare_digest(sent, f"Bearer {self.server.token}".encode())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer other methods and malformed requests as any other error, instead of with a page of HTML."""
+        self._send(HTTPStatus(code), _error(message or HTTPStatus(code).phrase))
 
     def _send(self, status: HTTPStatus, body: bytes) -> None:
         self.send_response(status)

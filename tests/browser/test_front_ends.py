@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
 
 import nbformat
@@ -11,7 +9,7 @@ import pytest
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Page
 
-from kstreamnb.notebook.widgets.base import FactsWidget, static_text
+from tests.browser.pages import widget_page
 from tests.displays import displays, widgets
 from tests.unit.display.test_formats import contrast
 
@@ -24,7 +22,6 @@ _THEMES = {
     "VS Code, high contrast": ("vscode-high-contrast", "#000000", "#ffffff"),
     "VS Code, light and high contrast": ("vscode-high-contrast-light vscode-high-contrast", "#ffffff", "#292929"),
 }
-_OF_IPYWIDGETS = ("layout", "tabbable", "tooltip")
 _A4 = 718
 """Pixels of the content of a page of paper, with the margins of a browser."""
 
@@ -43,19 +40,6 @@ def _color(page: Page, selector: str, name: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def _widget_page(widget: FactsWidget, kind: str, classes: str) -> str:
-    """Return a page with a widget as any front end shows it, whose commands have no receiver."""
-    names = [name for name in widget.keys if not name.startswith("_") and name not in _OF_IPYWIDGETS]
-    state = json.dumps({name: getattr(widget, name) for name in names})
-    module = base64.b64encode((static_text("common.js") + static_text(f"{kind}.js")).encode()).decode()
-    return (
-        f'<body class="{classes}"><style>{static_text("common.css")}</style><div id="here"></div><script type="module">'
-        f'const state = {state}, module = await import("data:text/javascript;base64,{module}");'
-        "const model = {get: name => state[name], on() {}, off() {}, send() {}};"
-        'module.default.render({model, el: document.getElementById("here")});</script></body>'
-    )
-
-
 def test_cost_stays_red_beside_other_pictures(page: Page) -> None:
     """VS Code puts all pictures into one document, where the last style sheet wins between equal selectors."""
     shown = displays()
@@ -70,7 +54,7 @@ def test_a_widget_follows_the_theme_of_vs_code(page: Page, theme: str) -> None:
     classes, ground, ink = _THEMES[theme]
     page.emulate_media(color_scheme="dark" if "light" in theme else "light")
     style = f"<style>html{{{_VARIABLES.format(ground=ground, ink=ink)}}}body{{background:{ground}}}</style>"
-    page.set_content(style + _widget_page(widgets()["stepper"], "stepper", classes))
+    page.set_content(style + widget_page(widgets()["stepper"], classes))
     assert contrast(_color(page, ".ks-explained", "borderLeftColor"), ground) >= 3
     assert contrast(_color(page, 'button[aria-pressed="true"]', "borderTopColor"), ground) >= 3
     assert contrast(_color(page, ".ks-stepper text", "fill"), ground) >= 4.5
@@ -79,7 +63,7 @@ def test_a_widget_follows_the_theme_of_vs_code(page: Page, theme: str) -> None:
 def test_pictures_and_widgets_are_dark_in_colab(page: Page) -> None:
     """Colab names its theme at the root of each output."""
     page.set_content(
-        displays()["topology"].to_svg() + _widget_page(widgets()["browser"], "browser", ""),
+        displays()["topology"].to_svg() + widget_page(widgets()["browser"]),
     )
     page.evaluate("() => document.documentElement.setAttribute('theme', 'dark')")
     assert ("#0d1117", "#e6edf3") == (_color(page, ".ks-ground", "fill"), _color(page, ".ks-graph text", "fill"))

@@ -481,3 +481,49 @@ print(spark.sparkContext.environment["PYTHONPATH"].split(":")[0])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
     assert Path(done.stdout.strip()).name.startswith("prices-")
+
+
+PRIVATE = """
+import os
+from pathlib import Path
+import kstreamnb as ks
+os.umask({umask})
+settings = {{
+    "spark.hadoop.fs.s3a.secret.key": "canary-1",
+    "spark.ssl.keyPassword": "canary-2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Djavax.net.ssl.trustStorePassword=canary-3",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": {log!r},
+}}
+spark = ks.spark.spark_session("private", settings=settings)
+command = Path(f"/proc/{{spark.sparkContext._gateway.proc.pid}}/cmdline").read_text()
+print("command:", [name for name in ("canary-1", "canary-2", "spark.eventLog.dir") if name in command])
+used = spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
+print("used:", used, spark.sparkContext.getConf().get("spark.ssl.keyPassword"))
+report = ks.spark.spark_report(spark)
+print("report:", "canary" in report, "trustStorePassword=***" in report)
+spark.range(3).count()
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_secrets_of_a_session_are_shown_to_nobody(tmp_path: Path, umask: int) -> None:
+    """They are in no command line, which all users of the machine can read, nor in the report or the event log, which
+    others cannot read.
+    """
+    (tmp_path / "log").mkdir()
+    text = PRIVATE.format(umask=umask, log=f"file:{tmp_path}/log")
+    done = executed(tmp_path, [sys.executable], text)
+    assert 0 == done.returncode, done.stderr
+    assert [
+        "command: ['spark.eventLog.dir']",
+        "used: canary-1 canary-2",
+        "report: False True",
+    ] == done.stdout.splitlines()
+    logs = [path for path in (tmp_path / "log").rglob("*") if path.is_file() and not path.name.endswith(".crc")]
+    assert logs
+    for path in logs:
+        assert b"canary" not in path.read_bytes()
+        assert 0 == path.stat().st_mode & (0o007 | umask)

@@ -379,3 +379,31 @@ def test_secrets_of_a_file_with_settings_are_not_shown(run, tmp_path):
         file.write_text(settings)
         result = run("reset", "--servers", "127.0.0.1:1", "--application-id", "a", "--config-file", str(file))
         assert (1, False) == (result.exit_code, "hush" in result.output), result.output
+
+
+def test_texts_of_strangers_control_no_terminal(run, tmp_path):
+    """A sample, its name and a description that somebody sent, and the errors about them."""
+    attack = f"{chr(27)}]52;c;aGk={chr(7)}{chr(0x9B)}31m\u202e"
+    table = f"topic | key | value | time\nin | {attack} | 1 | 0\n"
+    (tmp_path / "other.md").write_text(f"{table}in{attack} | b | 2 | 5\n", encoding="utf-8")
+    (tmp_path / "table.md").write_text(table, encoding="utf-8")
+    (tmp_path / "broken.md").write_text(f"{table}in | a | {{{attack} | 6\n", encoding="utf-8")
+    (tmp_path / "java.txt").write_text(f"Sub-topology: 0\n Source: a{attack} (topics: [in])\n", encoding="utf-8")
+    (tmp_path / "no.txt").write_text(f"Sub-topology: 0\n {attack}\n", encoding="utf-8")
+    for code, *arguments in (
+        (0, "replay", "app_of_test.py", "table.md"),
+        (1, "replay", "app_of_test.py", "other.md"),
+        (1, "replay", "app_of_test.py", "broken.md"),
+        (1, "replay", "app_of_test.py", f"{attack}.md"),
+        (0, "graph", "java.txt"),
+        (1, "graph", "no.txt"),
+    ):
+        result = run(*arguments)
+        assert code == result.exit_code, result.output
+        assert result.output
+        assert not set(attack) - set("]52;caGk=31m") & set(result.output), arguments
+
+
+def test_the_salt_of_hashed_keys_may_be_in_the_environment(run):
+    """An argument of a command is visible to all users of a machine."""
+    assert "KSTREAMNB_HASH_SALT" in run("capture", "--help").output

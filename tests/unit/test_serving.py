@@ -397,3 +397,30 @@ def test_what_has_no_stores_is_not_served() -> None:
     replay = ks.replay(_with_store(None), ks.Sample.from_text("topic | key | value\nin | a | b"))
     with pytest.raises(ks.errors.ConfigError, match="got Replay"):
         ks.monitoring.serve(replay)
+
+
+@pytest.mark.parametrize("path", SERVERS)
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ("GET {} HTTP/1.1", 200),
+        ("GET {}?from=<script> HTTP/1.1", None),
+        ("POST {} HTTP/1.1", 501),
+        ("<script>alert(1)</script> {} HTTP/1.1", 501),
+        ("GET {} HTTP/1.1 <script>", 400),
+        ("GET {} SHTTP/1.1", 400),
+    ],
+)
+def test_no_answer_is_a_page_or_is_kept(
+    clicks: ks.TopologyTestDriver, path: str, request_: str, status: int | None
+) -> None:
+    """Also to other methods and malformed requests: no HTML, nothing to guess or to cache, no version of Python."""
+    with SERVERS[path](clicks) as server:
+        head, _, body = _raw(server, request_.format(path), "Host: localhost").partition("\r\n\r\n")
+    lines = head.lower().splitlines()
+    assert status is None or f" {status} " in lines[0]
+    assert {"x-content-type-options: nosniff", "cache-control: no-store", "server: kstreamnb"} <= {
+        line.strip() for line in lines
+    }
+    assert "text/html" not in head
+    assert status in (200, None) or "error" in json.loads(body)

@@ -15,7 +15,7 @@ from kstreamnb.display.charts import to_charts_svg
 from kstreamnb.display.graph import Overlay, graph_view
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.capture import capture
-from kstreamnb.masking import without_secrets
+from kstreamnb.masking import clean, without_secrets
 from kstreamnb.notebook.tracebacks import error_words
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm, named
 from kstreamnb.notebook.widgets.graphs import picture
@@ -199,7 +199,8 @@ def _letter(record: TopicRecord) -> list[str]:
     names = "topic", "partition", "offset", "exception", "message"
     topic, partition, offset, kind, message = (about.get(f"__streams.errors.{name}", "") for name in names)
     position, error = f"{topic}-{partition}@{offset}", without_secrets(f"{kind}: {message}")
-    return [position, *(format_value(part)[:_LONGEST] for part in (record.key, record.value)), error[: 2 * _LONGEST]]
+    key, value = (format_value(part)[:_LONGEST] for part in (record.key, record.value))
+    return [clean(text[: 2 * _LONGEST]) for text in (position, key, value, error)]
 
 
 def _restarts(starts: Mapping[Actor, int]) -> str:

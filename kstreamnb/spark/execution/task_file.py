@@ -72,7 +72,8 @@ class TaskFile:
             def table(_: StoreSpec) -> DiskRows:
                 codec = pack_row, unpack_row
                 kind = DiskRows if "key_value" in spec.kind else TimedDiskRows
-                self.tables[name] = created = kind(self._database, f'"rows {name}"', codec, most_rows=self._most_rows)
+                quoted = name.replace('"', '""')
+                self.tables[name] = created = kind(self._database, f'"rows {quoted}"', codec, most_rows=self._most_rows)
                 return created
 
             return table

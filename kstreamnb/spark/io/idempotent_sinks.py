@@ -17,6 +17,7 @@ from typing import Protocol
 import pyarrow.parquet as pq
 
 from kstreamnb.core.arguments import expect
+from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, expect_known
@@ -237,12 +238,13 @@ class ParquetSink(QuerySink):
         Args:
             batch: output of one batch, with its number.
 
-        Raises: CheckpointError if the folder's note is damaged.
+        Raises: CheckpointError if the folder's note is damaged, TopologyError for a topic whose name Kafka refuses.
         """
         last = _last_of(self._note)
         last = None if last is None or last.batch < 0 else last
         replay = history_of(self, f'folder "{self.folder}"').is_replay(last, batch.number, batch.source)
         for topic, table in tables_of(self.bound.application, batch).items():
+            check_resource_name(topic, "topic name")  # a record may have chosen it: "../x" is outside of the folder
             path = Path(self.folder, topic, f"batch-{batch.number:09d}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
             _replace(path, partial(pq.write_table, table))

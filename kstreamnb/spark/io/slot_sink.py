@@ -70,10 +70,10 @@ class SlotPublisher:
         claim: that of the query's start.
     """
 
-    servers: Servers
+    servers: Servers = field(repr=False)
     application: str
     query: str
-    config: Mapping[str, object]
+    config: Mapping[str, object] = field(repr=False)
     claim: Claim | None
 
     def open(self, slot: int) -> KafkaSink:

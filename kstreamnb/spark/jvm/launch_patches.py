@@ -62,7 +62,8 @@ def _use_local_files(launch: Launch) -> None:
     """Have Hadoop use `java/kstreamnb/UmaskFileSystem.java` for files of the local machine.
 
     Without Hadoop's native library, `RawLocalFileSystem.setPermission` starts a `chmod` process for each file: two for
-    each created file, dozens for each micro-batch. The classes beside the sources are what `make classes` compiles.
+    each created file, dozens for each micro-batch. This one takes permissions away without a process, and grants none
+    that the umask denies. The classes beside the sources are what `make classes` compiles.
     They keep Hadoop's checksums beside the files, so Spark's own checksums would be a second set.
     The classes are also at the end of the class path, for users whose own one replaces the setting.
     """

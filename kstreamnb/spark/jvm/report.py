@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import SparkError
+from kstreamnb.masking import without_secrets
 from kstreamnb.spark.jvm.patches import note_foreign_session, patch_lines
 from kstreamnb.spark.jvm.profiles import SETTINGS
 from kstreamnb.spark.jvm.session import PATCHES, START_PATCHES, require_session
@@ -33,4 +34,4 @@ def spark_report(spark: SparkSession | None = None) -> str:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
     note_foreign_session(START_PATCHES)
     settings = [f"{name} = {session.conf.get(name, None) or 'default of Spark'}" for name in SETTINGS["reported"]]
-    return "\n".join([*settings, *patch_lines(PATCHES)])
+    return "\n".join([*map(without_secrets, settings), *patch_lines(PATCHES)])

@@ -36,6 +36,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java, old_java_error
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
+from kstreamnb.masking import is_secret
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
 from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch, check_archive
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
@@ -231,7 +232,8 @@ def _gateway() -> ClientServer:
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
     end_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    # pyspark writes them into the JVM's command line, which every user of the machine can read.
+    conf = SparkConf(loadDefaults=False).setAll([each for each in settings.items() if not is_secret(each[0])])
     log = launch.folder / "spark.log"
     _logs.append(log)
     options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()

@@ -17,6 +17,7 @@ from pathlib import Path
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
+from kstreamnb.masking import clean
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
 _LOG = logging.getLogger("kstreamnb.query")
@@ -58,7 +59,8 @@ class QueryLog:
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
         everything = {"event": event, "application": self.application, "query": self.query, **fields}
         text = ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
-        _LOG.log(level, "%s: %s%s", self.application, event, f" ({text})" if text else "", extra={"fields": everything})
+        text = clean(f"{self.application}: {event}{f' ({text})' if text else ''}")
+        _LOG.log(level, "%s", text, extra={"fields": everything})
 
 
 class JsonLines(logging.Formatter):

@@ -50,6 +50,14 @@ REFUSED = [
     "config = 'ScramLoginModule required password=\"hunter2\";'",
     'key = "-----BEGIN RSA PRIVATE KEY-----hunter2"',
     '*rest, password = "a", "hunter2"',
+    'settings = "security.protocol=SASL_SSL\\nsasl.password=hunter2"',
+    'url = "http://registry/subjects?token=hunter2"',
+    "get_ipython().run_line_magic('env', 'SASL_PASSWORD=hunter2')",
+    "get_ipython().run_line_magic('set_env', 'API_KEY hunter2')",
+    "get_ipython().system('export API_KEY=hunter2; make')",
+    "get_ipython().run_cell_magic('bash', '', 'export TOKEN=hunter2')",
+    "get_ipython().run_cell_magic('writefile', 'client.properties', 'sasl.password=hunter2')",
+    "found = get_ipython().getoutput('curl -u me:hunter2 http://registry')",
 ]
 HARMLESS = [
     'words = "the password is secret".split()',
@@ -63,6 +71,12 @@ HARMLESS = [
     'monkey = "banana"',
     'password = ""',
     'at = "2026-01-01T09:00"',
+    "get_ipython().run_line_magic('env', 'SASL_PASSWORD=$SHOP_PASSWORD')",
+    "get_ipython().run_line_magic('env', 'SASL_PASSWORD')",
+    "get_ipython().system('export TOKEN=$TOKEN; pip install tokenizers')",
+    'query = "SELECT name FROM users WHERE password = ?"',
+    'login = f"password={password}"',
+    'record = {"text": "token: the duck"}',
 ]
 
 

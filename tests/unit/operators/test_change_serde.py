@@ -40,6 +40,8 @@ def test_a_change_of_nothing_cannot_be_written_and_other_bytes_cannot_be_read() 
         TEXT.deserialize(b"new\x09")
     with pytest.raises(SerdeError, match="truncated"):
         TEXT.deserialize(b"\x80\x02")
+    with pytest.raises(SerdeError, match="too long"):  # its number would have seven million bits
+        TEXT.deserialize(b"\x80" * 1_000_000 + b"\x01\x02")
 
 
 def test_the_default_serde_stands_in_where_none_was_named() -> None:

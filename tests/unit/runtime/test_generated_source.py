@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import kstreamnb as ks
 from kstreamnb.core.block import Block
@@ -188,6 +190,43 @@ def test_blocks_declare_what_they_write(name: str, block: Block) -> None:
     assert stores & names == block.writes
     assert set(block.objects) <= loads
     assert not set(block.objects) & names
+
+
+class Keeping(ks.Processor):
+    """Keeps each record in a store, and passes it on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Find the store."""
+        self.context = context
+        self.store: Any = context.get_state_store(self.name)
+
+    def process(self, record: ks.Record) -> None:
+        """Keep and forward the record."""
+        self.store.put(record.key, record.value)
+        self.context.forward(record)
+
+
+NAMES = st.text(st.characters(exclude_characters="\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), min_size=1)
+
+
+@given(NAMES, NAMES)
+@example('"' * 3 + "\\", "'{}\n#\ud800\x00")
+@example("out\" + __import__('os')._exit(1) + r\"", "\N{RIGHT-TO-LEFT OVERRIDE}")
+def test_names_are_data_in_generated_code(topic: str, node: str) -> None:
+    """Whatever characters names of topics, nodes and stores have, records arrive there."""
+    topology = ks.Topology().add_source("source" + node, "in" + topic)
+    topology.add_processor("p" + node, lambda: Keeping("store" + node), "source" + node)
+    topology.add_state_store(ks.Stores.in_memory_key_value_store("store" + node, value_serde="long"), "p" + node)
+    topology.add_sink("sink" + node, "out" + topic, "p" + node)
+    driver = ks.TopologyTestDriver(topology)
+    driver.pipe([TopicRecord("in" + topic, 0, at, at, "k", at) for at in range(3)])
+    assert [0, 1, 2] == [record.value for record in driver.create_output_topic("out" + topic).read_records()]
+    assert 2 == driver.get_key_value_store("store" + node).get("k")
+    run = ks.replay(topology, ks.Sample.from_records([("in" + topic, 0, 0, 0, "k", 7)]))
+    assert [7] == [record.value for record in run.output("out" + topic)]
 
 
 if __name__ == "__main__":

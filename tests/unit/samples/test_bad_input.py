@@ -12,7 +12,9 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import format_value
 from kstreamnb.errors import ConfigError, KStreamError
+from tests.hostile import ATTACKS
 
 UTC = dt.UTC
 
@@ -153,3 +155,67 @@ def test_what_could_not_be_decoded_is_gone_after_a_redaction() -> None:
     sample = ks.Sample.from_text('topic | key | value\nt | undecoded:01 | undecoded:ff\nt | a | {"card": 1}')
     redacted = sample.redact("card")
     assert [(SerializedValue(), SerializedValue()), ("a", {"card": 0})] == [(row.key, row.value) for row in redacted]
+
+
+@pytest.mark.parametrize("text", ATTACKS, ids=range(len(ATTACKS)))
+def test_a_text_of_strangers_is_shown_and_kept(text: str, tmp_path: Path) -> None:
+    """Text that looks like a key in thousands of windows, or like a time of thousands of digits, is text."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 0, text, {"note": text, text: text})])
+    assert sample.content_hash
+    assert "1 record" in sample.describe().title
+    assert len(str(sample)) < 2000
+    sample.to_json_lines(tmp_path / "s.jsonl")
+    assert sample.records == ks.Sample.from_json_lines(tmp_path / "s.jsonl").records
+    assert sample.records == ks.Sample.from_text(sample.to_text()).records
+
+
+def deep(levels: int) -> Any:
+    """Lists within lists."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+VALUES = {"deep": deep(5_000), "number": 10**5_000, "inner number": {"n": [10**5_000]}, "inner": {"d": deep(5_000)}}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_value_without_text_is_shown_by_its_type(value: Any) -> None:
+    """A display never fails for one value: Python refuses to write such numbers, and such nesting."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 0, "a", value), ("orders", 0, 1, 0, "b", 1)])
+    assert "that cannot be shown" in str(sample)
+    assert "that cannot be shown" in format_value(value)
+    assert "b" in sample._repr_html_()
+    assert "1 topic, 2 records" in str(sample.describe())
+    assert sample.statistics()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"topic": "in", "timestamp": 0, "value": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"topic": "in", "timestamp": 0, "value": ' + "1" * 100_000 + "}",
+        "[" * 100_000,
+    ],
+    ids=["deep", "number", "open"],
+)
+def test_a_line_that_json_cannot_hold_is_named(line: str, tmp_path: Path) -> None:
+    """Instead of an error of Python about its stack."""
+    (tmp_path / "s.jsonl").write_text(line)
+    with pytest.raises(ConfigError, match="line 1 is not JSON"):
+        ks.Sample.from_json_lines(tmp_path / "s.jsonl")
+
+
+@pytest.mark.parametrize("cell", ["[" * 100_000, "a" + "@0/1" * 50_000, '{"a":' * 100_000])
+def test_a_cell_that_is_nested_too_deeply_is_refused(cell: str) -> None:
+    """A table that somebody sent."""
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        ks.Sample.from_text(f"topic | key | value\nin | a | {cell}")
+
+
+def test_bytes_that_would_exhaust_python_are_bytes_that_no_serde_reads() -> None:
+    """The deserialization handler decides about them as about any others."""
+    for data in (b"[" * 100_000, b"1" * 100_000, b'{"a":' * 100_000, b"1e999"):
+        with pytest.raises(ks.errors.SerdeError, match="cannot read"):
+            ks.Serdes.json().deserialize(data)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import CheckpointError, DataLossError, SinkError
+from kstreamnb.errors import CheckpointError, DataLossError, SinkError, TopologyError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.execution.batch_output import BatchOutput
@@ -169,3 +169,21 @@ def test_memory_keeps_the_output_of_one_query() -> None:
     sink.attach(query("one"), session)
     with pytest.raises(CheckpointError, match="another checkpoint"):
         sink.attach(query("two"), session)
+
+
+def chosen_per_record() -> Deployment:
+    """A query in which each record chooses its topic."""
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("in", value_serde="long").to(lambda key, value, context: str(key), value_serde="long")
+    return plan_deployment("one", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
+
+
+@pytest.mark.parametrize("outside", ["../outside", "..", ".", "a/../../outside", "{}/outside", "", "a\x00b"])
+def test_a_topic_that_a_record_chose_is_no_path(tmp_path: Path, outside: str) -> None:
+    """A record of a stranger writes no file outside of the folder; a broker refuses such names, too."""
+    sink = started(MAKERS["parquet"], tmp_path, chosen_per_record())
+    sink.publish(batch(0, 1, "legal.name-1"))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(TopologyError, match="topic name"):
+        sink.publish(batch(1, 1, outside.format(tmp_path)))
+    assert before == sorted(tmp_path.rglob("*"))

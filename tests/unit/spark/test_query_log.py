@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kstreamnb.errors import ConfigError, ProcessingError
+from kstreamnb.kafka.client import LOG
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.query.query_status import failure_line
 from kstreamnb.spark.telemetry.query_log import QueryLog, log_to, print_events
@@ -158,3 +159,23 @@ def test_events_are_printed_without_batches_and_final_errors(
         time.tzset()
     assert ("shop: started (batch 3)", "shop: records dropped (count 2)") == (started, dropped)
     assert int(caplog.records[0].created) == datetime.fromisoformat(stamp).timestamp()
+
+
+def test_an_event_is_one_line_that_controls_no_terminal(
+    query_log: QueryLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it quotes: a second line would look like another event."""
+    print_events()
+    query_log.note("started", reason=f"no\n2026-01-01T00:00:00Z shop: stopped{chr(27)}[2J\u202e")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert r"(reason no\n2026-01-01T00:00:00Z shop: stopped\x1b[2J\u202e)" in line
+
+
+def test_messages_of_the_kafka_client_are_printed_without_secrets(
+    query_log: QueryLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An address may contain a password; what is printed hides it as the fields do."""
+    print_events()
+    LOG.error("FAIL: %s: Failed to resolve\n%s", "SASL_SSL://me:hush@broker:9092", "again")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert r"FAIL: SASL_SSL://***@broker:9092: Failed to resolve\nagain" in line
