@@ -148,7 +148,7 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
     say(topology.describe())
     say(topology.to_text())
     if picture is not None:
-        picture.write_text(topology.to_svg(), encoding="utf-8")
+        picture.write_text(topology.to_svg(), encoding="utf-8", newline="\n")
         say(f"   drawn as {picture.name}")
     say("2. The sample: all flights of 2013, by scheduled departure, arriving in the order of actual departure")
     flights = load(limit)
