@@ -48,7 +48,7 @@ def badges(chapter: Path) -> str:
 
 def with_badges(chapter: Path) -> str:
     """Return the text of a chapter, with its badges as the last line of the first cell."""
-    notebook = json.loads(chapter.read_text())
+    notebook = json.loads(chapter.read_text(encoding="utf-8"))
     first = notebook["cells"][0]
     text = f"{BADGE_LINE.sub('', ''.join(first['source']))}\n\n{badges(chapter)}"
     first["source"] = text.splitlines(keepends=True)

@@ -101,9 +101,9 @@ def start_early(html: Path) -> None:
 
 def replace(path: Path, old: str, new: str) -> None:
     """Replace the only occurrence of a text in a file."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1, (path, old)
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def settings() -> dict[str, object]:

@@ -28,7 +28,7 @@ class _Page(HTMLParser):
 @cache
 def _parsed(path: Path) -> _Page:
     page = _Page()
-    page.feed(path.read_text())
+    page.feed(path.read_text(encoding="utf-8"))
     return page
 
 

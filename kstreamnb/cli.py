@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kstreamnb import __version__, hooks
+from kstreamnb.data_files import encode_all
 from kstreamnb.errors import ConfigError, KStreamError, ProcessingError
 from kstreamnb.hints import reason_of
 from kstreamnb.masking import clean
@@ -57,6 +58,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, with a progress line on a terminal; an error of kstreamnb ends it with exit code 1."""
+        encode_all(sys.stdout, sys.stderr)
         if sys.stderr.isatty() and find_spec("tqdm") is not None:
             from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
 
@@ -145,7 +147,7 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
     if output is None:
         click.echo(drawn)
     else:
-        output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8")
+        output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8", newline="\n")
 
 
 @main.command()
@@ -410,7 +412,3 @@ def _count(topic: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise click.BadParameter(f'"{topic}" is not NAME or NAME:PARTITIONS', param_hint="--topic")
     return int(text)
-
-
-if __name__ == "__main__":
-    main()

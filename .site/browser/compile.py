@@ -37,7 +37,7 @@ for name in ("piplite.piplite", "ipywidgets", "kstreamnb"):
     importlib.import_module(name)
 sys.stderr = sys.__stderr__  # the kernel keeps it for its page
 pyodide_kernel.ipython_shell.send_comm = lambda *_: None
-for cell in json.loads(Path("/notebook.ipynb").read_text())["cells"]:
+for cell in json.loads(Path("/notebook.ipynb").read_text(encoding="utf-8"))["cells"]:
     if cell["cell_type"] == "code":
         pyodide_kernel.ipython_shell.run_cell("".join(cell["source"])).raise_error()
 for each in list(sys.modules.values()):

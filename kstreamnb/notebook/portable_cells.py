@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def portable(cells: Iterable[CellRun], path: Path) -> tuple[list[str], list[str]
     sources: list[str] = []
     notes: list[str] = []
     lost: set[str] = set()
+    taken: set[str] = set()
     remote = failed = 0
     for cell in cells:
         if _ITSELF in cell.source:
@@ -104,7 +106,7 @@ def portable(cells: Iterable[CellRun], path: Path) -> tuple[list[str], list[str]
             lost -= written_names(code)
             continue
         remote += 1
-        kept = [*_definitions(code, lost), *_kept_samples(cell, path, notes)]
+        kept = [*_definitions(code, lost), *_kept_samples(cell, path, notes, taken)]
         lost |= written_names(code)
         lost -= {name for text in kept for name in written_names(statements(text))}
         if kept:
@@ -151,7 +153,7 @@ def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
             yield text
 
 
-def _kept_samples(cell: CellRun, path: Path, notes: list[str]) -> Iterator[str]:
+def _kept_samples(cell: CellRun, path: Path, notes: list[str], taken: set[str]) -> Iterator[str]:
     for target, sample in cell.samples.items():
         label = f'sample "{target}": {pluralize(len(sample), "record")}'
         literal = f'r"""\n{sample.to_text().rstrip()}\n"""' if len(sample) <= _INLINE_RECORDS else ""
@@ -159,7 +161,7 @@ def _kept_samples(cell: CellRun, path: Path, notes: list[str]) -> Iterator[str]:
             notes.append(f"{label} kept as text")
             yield f"{target} = ks.Sample.from_text({literal})"
             continue
-        file = path.with_name(f"{path.stem}.{target.replace('.', '-')}.jsonl")
+        file = _free_name(path.with_name(f"{path.stem}.{target.replace('.', '-')}.jsonl"), taken)
         sample.to_json_lines(file)
         if Sample.from_json_lines(file).content_hash != sample.content_hash:
             file.unlink()
@@ -168,6 +170,14 @@ def _kept_samples(cell: CellRun, path: Path, notes: list[str]) -> Iterator[str]:
         notes.append(f'{label} kept in "{file.name}"')
         yield f'{target} = ks.Sample.from_json_lines("{file.name}")'
         yield f'assert {target}.content_hash == "{sample.content_hash}", "{file.name} is not the file that was saved"'
+
+
+def _free_name(file: Path, taken: set[str]) -> Path:
+    """Return a file with a number if another sample has its name; on Windows and macOS, Orders is the file orders."""
+    names = chain([file.stem], (f"{file.stem}-{number}" for number in count(2)))
+    name = next(name for name in names if name.casefold() not in taken)
+    taken.add(name.casefold())
+    return file.with_stem(name)
 
 
 def _reads_back(literal: str, sample: Sample) -> bool:

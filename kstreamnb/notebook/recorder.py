@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator
 from configparser import RawConfigParser
 from copy import deepcopy
@@ -35,6 +36,7 @@ _UNCOMPARED = ("image/png", "image/jpeg", "execution_count", "traceback")  # as 
 _TIMEOUT_S = 300
 OUTPUT_S = 60  # the defaults of nbclient and nbval, 4 and 5 s, lose later outputs on a busy machine
 START_S = 300
+_LONGEST_FOLDER = 80  # of a socket: macOS allows paths of 103 bytes, and the names have up to 23
 
 
 class IpcKernelManager(KernelManager):
@@ -44,7 +46,7 @@ class IpcKernelManager(KernelManager):
     """
 
     def __init__(self, **options: Any) -> None:
-        if os.name == "posix":
+        if os.name == "posix" and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_FOLDER:
             handle, name = tempfile.mkstemp(".json", "kernel-")
             os.close(handle)
             options |= {"transport": "ipc", "connection_file": name}  # the sockets are named after the file
@@ -81,10 +83,12 @@ class NotebookRecorder(NotebookClient):
         """
         for cell in self.nb.cells:
             _untag(cell)
-        if twice:
-            self._mark_differing()
-        else:
-            self._run()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Proactor event loop", RuntimeWarning)  # of Windows, which needs a thread
+            if twice:
+                self._mark_differing()
+            else:
+                self._run()
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         self.nb.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
         for index, reason in self.live.items():

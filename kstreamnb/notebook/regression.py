@@ -79,7 +79,8 @@ def check(*places: Path | str) -> None:
     root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
     command = [sys.executable, "-m", "pytest", *options, *where, patience, "--rootdir", root, *map(str, paths)]
     with under_way("running notebooks"):
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
+        environment = quiet_environment() | {"PYTHONIOENCODING": "utf-8"}  # on Windows, pipes lack many characters
+        ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, env=environment)
     if ended.returncode == _NO_TESTS:
         raise EngineError("no notebook to check", detail=f"in {', '.join(map(str, places))}")
     if ended.returncode != 0:
@@ -148,7 +149,7 @@ def _recorded(notebook: nbformat.NotebookNode, path: Path, *, twice: bool) -> tu
         output = _COLOURS.sub("", str(error)).strip()
         raise EngineError(f'a cell of "{path.name}" fails', detail=output) from None  # the detail repeats it
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", newline="\n")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}
     live = sorted(recorder.live.items())
     return tuple(f"cell {counts[index]} is not compared: its output {reason}" for index, reason in live)

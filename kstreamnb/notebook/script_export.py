@@ -37,7 +37,7 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
         raise EngineError("no variable holds the builder to export")
     makers = {declaration.identity.group for declaration in builder.declarations()}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(script(sources, makers, names[0], shell.transform_cell), encoding="utf-8")
+    Path(path).write_text(script(sources, makers, names[0], shell.transform_cell), encoding="utf-8", newline="\n")
 
 
 def script(

@@ -161,7 +161,8 @@ def read_parquet(
     try:
         table = pq.read_table(path)
     except (OSError, ValueError, NotImplementedError) as error:  # the last one: the files have other types
-        if isinstance(error, FileNotFoundError):
+        is_pattern = "*" in str(path) and not Path(path).exists()  # Windows has another error for such a name
+        if is_pattern or isinstance(error, FileNotFoundError):
             raise missing_file(path) from error
         foreign = isinstance(error, pa.ArrowInvalid)
         fact = f'file "{Path(path).name}" {"is not a Parquet file" if foreign else "cannot be read"}'

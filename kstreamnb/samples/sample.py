@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -18,6 +19,7 @@ from kstreamnb.core.record import TopicRecord, headers_of
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.tables import html_table, text_table
 from kstreamnb.core.time import MAX_TIME_MS, Instant
+from kstreamnb.data_files import encoding_of
 from kstreamnb.errors import ConfigError, KStreamError, extra
 from kstreamnb.frame_cells import timestamp_ms, whole_with_gaps
 from kstreamnb.frames import Framed
@@ -205,7 +207,7 @@ class Sample(Suggesting, Framed):
         named.
 
         Args:
-            path: path of the file, in UTF-8.
+            path: path of the file, in UTF-8, or in UTF-16 with a byte order mark.
             topic: name of the topic of a file of values. Default: None, the file holds whole records.
             columns: ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` as in
                 `from_dataframe`.
@@ -217,11 +219,12 @@ class Sample(Suggesting, Framed):
         if not os.path.exists(path):
             raise missing_file(path)
         try:
-            with open(path, encoding="utf-8") as lines:
+            with open(path, "rb") as file:
+                lines = TextIOWrapper(file, encoding_of(file.peek()))
                 read = json_lines.read_lines if roles is None else partial(json_lines.read_value_lines, roles=roles)
                 return cls(read(lines), (f"from {Path(path).name}",))
-        except (UnicodeDecodeError, IsADirectoryError) as error:
-            raise ConfigError(f'file "{Path(path).name}" is not text in UTF-8', detail=str(error)) from error
+        except (UnicodeError, IsADirectoryError, PermissionError) as error:  # the last for a folder on Windows
+            raise ConfigError(f'file "{Path(path).name}" cannot be read as text in UTF-8', detail=str(error)) from error
 
     @classmethod
     @extra("kafka")

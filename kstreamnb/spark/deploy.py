@@ -24,7 +24,7 @@ from kstreamnb.spark.execution.worker_progress import positions_folder
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.jvm.session import refuse_connect, require_session, spark_session
+from kstreamnb.spark.jvm.session import refuse_unsupported, require_session, spark_session
 from kstreamnb.spark.operations.adoption import adopted_offsets, refuse_other_serdes
 from kstreamnb.spark.operations.application_topics import (
     create_missing,
@@ -282,7 +282,7 @@ def _origin(
 
 
 def _refuse_nonsense(arguments: Mapping[str, Any]) -> None:
-    refuse_connect(arguments["spark"])
+    refuse_unsupported(arguments["spark"])
     expect(arguments["spark"], SparkSession | None, "spark", hint="pass what spark_session() returns")
     expect(arguments["sink"], QuerySink | None, "sink", hint="FunctionSink(function) passes each batch to a function")
     check_arguments(deploy, arguments)

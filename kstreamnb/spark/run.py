@@ -38,7 +38,7 @@ from kstreamnb.spark.execution.frame_rows import by_partition, in_order
 from kstreamnb.spark.execution.record_batch import ORDER, pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import CUT, FIRST, LAST, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import refuse_connect, run_session, spark_session
+from kstreamnb.spark.jvm.session import refuse_unsupported, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.output_topics import at_source, reader_serdes
@@ -93,7 +93,7 @@ def run(
         >>> [(record.key, record.value) for record in result.records("totals")[0]]
         [('a', 1), ('b', 5), ('a', 3)]
     """
-    refuse_connect(spark)
+    refuse_unsupported(spark)
     check_arguments(run, locals())
     settings = Config.of(config)
     given, count = resolve_partitions(topology, settings, partitions)

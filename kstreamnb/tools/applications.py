@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import click
 
+from kstreamnb.data_files import decoded
 from kstreamnb.display.parser import parse_description
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, KStreamError
@@ -52,9 +53,9 @@ def _users_code() -> Iterator[None]:
 
 
 def _loaded(application: str) -> Topology:
-    path, _, name = application.partition(":")
+    path, name = _parts(application)
     if path == "-" or path.endswith(".txt"):
-        return cast("Topology", parse_description(_text(path)))  # it describes and draws itself as a topology does
+        return cast("Topology", parse_description(text_at(path)))  # it describes and draws itself as a topology does
     if not name:
         module = _module(path)
         found = vars(module).items()
@@ -75,6 +76,15 @@ def _loaded(application: str) -> Topology:
     if not isinstance(value, Topology):
         raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
+
+
+def _parts(target: str) -> tuple[str, str]:
+    """Return the path or module, and the name; the colon after the letter of a drive of Windows is in the path."""
+    path, _, name = target.partition(":")
+    if len(path) == 1 and name[:1] in ("/", "\\"):
+        rest, _, name = name.partition(":")
+        path = f"{path}:{rest}"
+    return path, name
 
 
 def _named(path: str, name: str) -> Any:
@@ -118,10 +128,10 @@ def _module(path_or_name: str) -> Any:
         raise ConfigError(f'module "{path_or_name}" does not exist', detail=str(error)) from error
 
 
-def _text(path: str) -> str:
+def text_at(path: str) -> str:
     """Read the text of a file, or of standard input for "-"."""
     if path == "-":
-        return sys.stdin.read()
+        return decoded(sys.stdin.buffer.read())  # pipes of Windows have another default encoding
     if not Path(path).is_file():
         raise ConfigError(f'file "{path}" does not exist')
     return read_text(path)
@@ -138,9 +148,9 @@ def config_options(given: Sequence[str]) -> dict[str, Any]:
     parts = (dict([each.split("=", 1)]) if "=" in each else read_settings(each) for each in given)
     settings = {name: value for part in parts for name, value in part.items()}
     for name, value in settings.items():
-        if name.endswith(_MAY_NAME_CODE) and ":" in str(value):
+        if name.endswith(_MAY_NAME_CODE) and (named := _parts(str(value)))[1]:
             with _users_code():
-                settings[name] = _named(*value.split(":", 1))
+                settings[name] = _named(*named)
     return settings
 
 

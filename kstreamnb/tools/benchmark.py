@@ -253,7 +253,7 @@ def python_workers() -> list[int]:
     daemons: set[int] = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(path.name)] = int((path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
             if b"pyspark.daemon" in (path / "cmdline").read_bytes():
                 daemons.add(int(path.name))
         except OSError:  # it has just ended

@@ -2,7 +2,7 @@
 
 One topology is described, drawn, replayed in the driver, run over Spark DataFrames and deployed from a real Kafka
 broker to Kafka; `parity` compares the three outputs record by record. Called by ``kstreamnb demo``.
-Without Java only the driver's part runs, and a text says so.
+Without Java, and on Windows, only the driver's part runs, and a text says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import kstreamnb as ks
-from kstreamnb.kafka.java import java
+from kstreamnb.kafka.java import java, refuse_windows
 from kstreamnb.tools.parity import Parity, driver_outcome, parity
 
 PARTITIONS = {"flights": 4, "planes": 4, "airlines": 1, "alerts": 2, "hourly": 2, "airlines-by-month": 2}
@@ -148,7 +148,7 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
     say(topology.describe())
     say(topology.to_text())
     if picture is not None:
-        picture.write_text(topology.to_svg(), encoding="utf-8")
+        picture.write_text(topology.to_svg(), encoding="utf-8", newline="\n")
         say(f"   drawn as {picture.name}")
     say("2. The sample: all flights of 2013, by scheduled departure, arriving in the order of actual departure")
     flights = load(limit)
@@ -168,11 +168,12 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
 def _compared(topology: ks.Topology, flights: ks.Sample, say: Say) -> Parity | None:
     """Run all engines and compare their outputs; return None without Java."""
     try:
+        refuse_windows("Spark")
         java()
     except ks.errors.EngineError as error:
         say("3. Replay through the deterministic driver, four partitions")
-        say("   skipped: Spark and Kafka need Java 17 or later, and none was found")
-        say(f"   {error}; install a JRE (Debian: default-jre-headless) and run the demo again")
+        say(f"   skipped: Spark and Kafka; {error}")
+        say(f"   {error.hint} (Java on Debian and Ubuntu: default-jre-headless)")
         return None
     say("3. The same topology in the driver, over Spark DataFrames, and deployed from Kafka to Kafka, exactly once")
     spark = ks.spark.spark_session("flights-demo")

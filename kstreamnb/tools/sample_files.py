@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
-from kstreamnb.validation.config_file import read_text
+from kstreamnb.tools.applications import text_at
 
 
 def read_sample(path: str) -> Sample:
@@ -18,7 +17,7 @@ def read_sample(path: str) -> Sample:
         return Sample.from_parquet(path)
     if path.endswith((".jsonl", ".json")):
         return Sample.from_json_lines(path)
-    return Sample.from_text(sys.stdin.read() if path == "-" else read_text(path))
+    return Sample.from_text(text_at(path))
 
 
 def write_sample(sample: Sample, path: Path) -> None:
@@ -28,4 +27,4 @@ def write_sample(sample: Sample, path: Path) -> None:
     elif path.suffix in (".jsonl", ".json"):
         sample.to_json_lines(path)
     else:
-        path.write_text(sample.to_text() + "\n", encoding="utf-8")
+        path.write_text(sample.to_text() + "\n", encoding="utf-8", newline="\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import socket
 import sys
 import threading
@@ -128,6 +129,7 @@ class BoundedServer(ThreadingHTTPServer):
     """Answers clients that know its name and its token; bounds the connections, and disconnects slow clients."""
 
     daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # on Windows two servers could then have one port
     request_queue_size = _MOST_CONNECTIONS  # with the default of 5, a burst of clients waits a second to connect
 
     def __init__(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.arguments import expect
+from kstreamnb.data_files import decoded
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.runtime.context.config import Config, streams_settings
 
@@ -102,12 +103,12 @@ def _unescaped(text: str) -> str:
 
 
 def read_text(path: Path | str) -> str:
-    """Return the text of a file in UTF-8.
+    """Return the text of a file in UTF-8, or in the encoding of its byte order mark.
 
     Raises: ConfigError if it cannot be read.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return decoded(Path(path).read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f'file "{path}" cannot be read', detail=str(error)) from error
 

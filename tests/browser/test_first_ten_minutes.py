@@ -134,7 +134,7 @@ def test_the_regression_notebook_passes(lab: Lab) -> None:
     folder = lab.folder / "regression"
     folder.mkdir()
     shutil.copy(lab.folder / "saved.ipynb", folder)
-    command = [sys.executable, "-m", "kstreamnb.cli", "notebook", "check", str(folder)]
+    command = [sys.executable, "-m", "kstreamnb", "notebook", "check", str(folder)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 

@@ -46,7 +46,7 @@ def load(paths: list[Path]) -> Iterator[dict[str, Any]]:
         if path.is_dir():
             yield from load(sorted(p for p in path.iterdir() if p.suffixes[:1] == [".jsonl"]))
             continue
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as lines:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as lines:
             yield from (named(json.loads(line), number) for number, line in enumerate(lines) if line.strip())
 
 
@@ -59,7 +59,7 @@ def named(vector: dict[str, Any], number: int) -> dict[str, Any]:
 
 def accidents() -> dict[str, str]:
     """Vectors that deliberately differ, with the reason; "rule: …" for a rewrite's own statement of its effect."""
-    return json.loads(ACCIDENTS.read_text()) if ACCIDENTS.exists() else {}
+    return json.loads(ACCIDENTS.read_text(encoding="utf-8")) if ACCIDENTS.exists() else {}
 
 
 def check(vector: dict[str, Any], excused: dict[str, str]) -> Outcome:

@@ -18,8 +18,10 @@ import psutil
 import pytest
 
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.portable_cells import CellRun
 from kstreamnb.notebook.recorder import SANITIZERS
 from kstreamnb.notebook.regression import check, record, save_cells
+from kstreamnb.samples import Sample
 
 pytestmark = [pytest.mark.notebook]
 
@@ -243,6 +245,31 @@ def test_kernels_use_no_port_that_another_program_could_take(tmp_path: Path, mon
     assert "'ipc'" == nbformat.read(path, as_version=4).cells[0].outputs[0].data["text/plain"]
     check(path)
     assert not list(files.iterdir())
+
+
+def test_a_long_temporary_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a socket has 103 bytes at most on macOS, and 107 on Linux: elsewhere kernels use ports."""
+    path, files = tmp_path / "transport.ipynb", tmp_path / ("x" * 100)
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    save_cells(path, ["1 + 1"])
+    check(path)
+
+
+def test_other_line_ends_change_nothing(tmp_path: Path) -> None:
+    """Git for Windows may give a notebook and its samples other ends of lines; recorded again, both are as before."""
+    orders = Sample.from_records([("orders", 0, at, at, "a", f"line\n{at}") for at in range(40)])
+    path = tmp_path / "shop.ipynb"
+    cells = ["import kstreamnb as ks", CellRun("orders = ks.Sample.capture(servers, 'orders')", {"orders": orders})]
+    save_cells(path, [*cells, "print('a\\nb')", "orders.head(2)"])
+    saved = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert {file.suffix for file in saved} == {".ipynb", ".jsonl"}
+    for file, content in saved.items():
+        file.write_bytes(content.replace(b"\n", b"\r\n"))
+    check(path)
+    record(path)
+    assert path.read_bytes() == saved[path]
 
 
 def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:

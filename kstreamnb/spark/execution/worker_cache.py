@@ -185,7 +185,7 @@ def _publish(used: int) -> None:
     name = f"{os.getpid()}.bytes"
     if abs(_published.get(name, -_PUBLISHED_CHANGE) - used) >= _PUBLISHED_CHANGE:
         local_folder().mkdir(parents=True, exist_ok=True)
-        (local_folder() / name).write_text(str(used))
+        (local_folder() / name).write_text(str(used), encoding="utf-8")
         _published[name] = used
 
 
@@ -199,7 +199,7 @@ def _bytes_in(path: Path) -> int:
     """Return the bytes of another worker; 0 if it has ended, whose file is removed."""
     try:
         os.kill(int(path.stem), 0)
-        return int(path.read_text() or 0)
+        return int(path.read_text(encoding="utf-8") or 0)
     except ProcessLookupError:
         path.unlink(missing_ok=True)
     except FileNotFoundError:

@@ -258,13 +258,13 @@ class ParquetSink(QuerySink):
 
     def _write_note(self, batch: int, source: str) -> None:
         content = {"application": self.bound.application.id, "query": self.bound.name, "batch": batch, "source": source}
-        _replace(self._note, lambda draft: draft.write_text(json.dumps(content)))
+        _replace(self._note, lambda draft: draft.write_text(json.dumps(content), encoding="utf-8"))
 
 
 def _last_of(note: Path) -> Marker | None:
     """Return the query that a folder belongs to, and its last batch, -1 before the first; None without a query."""
     try:
-        fields = json.loads(note.read_text())
+        fields = json.loads(note.read_text(encoding="utf-8"))
         return Marker(str(fields["query"]), int(fields["batch"]), str(fields["source"]), "")
     except FileNotFoundError:
         return None

@@ -106,7 +106,7 @@ def check_archive(launch: Launch) -> None:
     """Note if Java, which says nothing, does not use the archive: it was written by another one, or for other jars."""
     assert launch.gateway is not None
     mapped = Path(f"/proc/{launch.gateway.proc.pid}/maps")  # of Linux
-    if mapped.exists() and launch.archive.name not in mapped.read_text():
+    if mapped.exists() and launch.archive.name not in mapped.read_text(encoding="utf-8"):
         note_no_effect("class-archive", "Java does not accept it; kstreamnb archive-classes writes a new one")
 
 

@@ -34,7 +34,7 @@ from kstreamnb.background import background
 from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
-from kstreamnb.kafka.java import java, old_java_error
+from kstreamnb.kafka.java import java, old_java_error, refuse_windows
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.masking import is_secret
 from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
@@ -110,6 +110,7 @@ def spark_session(
         3
     """
     check_arguments(spark_session, locals())
+    refuse_windows("Spark")
     active = _active()
     if active is not None:
         return active
@@ -259,7 +260,8 @@ def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
 
 def _not_started(log: Path) -> SparkError:
     """Return the error for a JVM that ended before it answered; pyspark's error gives no reason."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line and not line.startswith("\tat ")]
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line and not line.startswith("\tat ")]
     said = "\n".join(lines[-_LOG_LINES:])
     return SparkError("Spark's JVM did not start", detail=said, hint="spark_logs() returns the path of the whole log")
 
@@ -286,8 +288,9 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
-def refuse_connect(spark: object) -> None:
-    """Raise ConfigError for a session of Spark Connect."""
+def refuse_unsupported(spark: object) -> None:
+    """Raise ConfigError for a session of Spark Connect, and EngineError on Windows."""
+    refuse_windows("Spark")
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
             "Spark Connect sessions are not supported",
@@ -299,7 +302,7 @@ def refuse_connect(spark: object) -> None:
 
 def require_session(spark: SparkSession) -> SparkSession:
     """Return the session; raise SparkError if it was stopped, JvmGoneError if its JVM is gone."""
-    refuse_connect(spark)
+    refuse_unsupported(spark)
     expect(spark, SparkSession, "spark", hint="pass what spark_session() returns")
     try:
         stopped = is_stopped(spark)

@@ -172,8 +172,8 @@ def _write(folder: Path, state: FoundState, admin: Admin) -> None:
             positions = by_partition({topic: parts for topic, parts in state.inner.items() if topic in read})
             write_seed(seed, placed.name, task.delta_of(task.state_keys()), positions)
     write_pending(seed, state.pending)
-    (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(state.offsets)))
-    (seed / _SERDES_FILE).write_text(_default_serdes(deployment.application.config))
+    (seed / _OFFSETS_FILE).write_text(json.dumps(to_json(state.offsets)), encoding="utf-8")
+    (seed / _SERDES_FILE).write_text(_default_serdes(deployment.application.config), encoding="utf-8")
     application, replicas = deployment.application, deployment.application.config.replication_factor
     fence(admin.servers, application.id)
     TransactionalWriter(admin.servers, application.id, deployment.name, replicas=replicas).take_over()

@@ -136,8 +136,8 @@ def test_a_table_that_cannot_be_read_says_why(table: Any, said: str) -> None:
 def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
     """Bytes that are neither text nor Parquet."""
     path = tmp_path / "strange"
-    path.write_bytes(b'\xff\xfe{"k"')
-    with pytest.raises(ConfigError, match='file "strange" is not text in UTF-8'):
+    path.write_bytes(b'\xff{"k"')
+    with pytest.raises(ConfigError, match='file "strange" cannot be read as text in UTF-8'):
         ks.Sample.from_json_lines(path, topic="t", timestamp="ts")
     with pytest.raises(ConfigError, match='file "strange" is not a Parquet file'):
         ks.Sample.from_parquet(path, topic="t", timestamp="ts")

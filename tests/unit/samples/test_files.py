@@ -315,6 +315,6 @@ def test_a_map_with_a_name_for_each_record_takes_no_column_for_each_name(tmp_pat
 
 def test_a_folder_is_no_file_of_json_lines(tmp_path):
     """The error is that of any other file that is not text."""
-    with pytest.raises(ConfigError, match="is not text in UTF-8") as caught:
+    with pytest.raises(ConfigError, match="cannot be read as text in UTF-8") as caught:
         Sample.from_json_lines(tmp_path)
     assert "directory" in caught.value.detail
