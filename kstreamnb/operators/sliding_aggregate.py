@@ -146,8 +146,7 @@ class SlidingAggregate(WindowedFold):
                 elif start <= timestamp:
                     in_right = row
                     add(start, row, key, value, timestamp, headers, close_ms)
-            if in_right is None and combined is not None and combined[1] > timestamp:
-                in_right = combined
+            in_right = in_right or combined
             if timestamp + 1 not in starts and in_right is not None and in_right[1] > timestamp:
                 copy(in_right, key, timestamp + 1, headers)
             if previous is not None and previous + 1 not in starts:

@@ -60,19 +60,9 @@ class ErrorLocations:
 
     def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
         """Return the function with a separate code object, named after the node."""
-        if not isinstance(process, FunctionType):
-            function = process
-
-            def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-                function(key, value, timestamp, headers)
-
-        if id(process.__code__) in self._nodes:
-            return process
         code = process.__code__.replace(co_name=node, co_qualname=node)
-        renamed = FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
-        renamed.__kwdefaults__ = process.__kwdefaults__
         self.add(code, (node,))
-        return renamed
+        return FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
 
     def add(self, code: CodeType, nodes: tuple[str, ...], source: str = "") -> None:
         """Register a code object.

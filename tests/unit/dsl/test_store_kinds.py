@@ -140,6 +140,18 @@ def test_a_plain_persistent_store_forgets_the_times_of_a_tables_rows(make: Any, 
     assert logged.timestamp == 7
 
 
+def test_a_count_in_a_plain_persistent_store_has_the_time_of_its_record() -> None:
+    """Its rows have no times, so a late record's result is late as well, as in Kafka Streams."""
+    builder = ks.StreamsBuilder("forgetting")
+    counts = builder.stream("in").group_by_key().count(ks.Materialized(ks.Stores.persistent_key_value_store("s")))
+    counts.to_stream().to("out")
+    with ks.TopologyTestDriver(builder.build(), verify=False) as driver:
+        for at in (10, 20, 5):
+            driver.create_input_topic("in").pipe_input("k", "x", at=at)
+        records = driver.create_output_topic("out").read_records_to_list()
+    assert [(1, 10), (2, 20), (3, 5)] == [(record.value, record.timestamp) for record in records]
+
+
 def test_windows_in_a_plain_persistent_store_cannot_be_emitted_on_close() -> None:
     """Kafka Streams 4.3.1 fails with the same text, since the rows have no times."""
     builder = ks.StreamsBuilder("forgetting")

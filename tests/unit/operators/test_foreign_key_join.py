@@ -193,6 +193,22 @@ def test_the_hash_is_murmur3_of_128_bits() -> None:
     assert hashes == [value_hash(bytes(range(n))) for n in range(40)]
 
 
+_JAVA_HASHES = {
+    0: "9d2764a018e329428c3cf3b035938518",
+    9: "b79cc91e67eb164f7285936d18b5c4c8",
+    16: "3b1ca826ba2a8ab100ff368af7e15570",
+    31: "0fc8bff6b4d635a2db8b6c0ce90a3cd8",
+    100: "ac5e6f34f01858a4773258770366c397",
+}
+"""What `Murmur3.hash128` of Kafka Streams 4.3.1 returns for so many bytes."""
+
+
+@pytest.mark.parametrize(("size", "expected"), _JAVA_HASHES.items())
+def test_a_value_has_the_hash_that_kafka_streams_computes(size: int, expected: str) -> None:
+    """Subscriptions of an application that was run by Kafka Streams hold its hashes."""
+    assert value_hash(bytes((37 * n + 200) % 256 for n in range(size))).hex() == expected
+
+
 def _changing(order: dict[str, object], customer: dict[str, object]) -> dict[str, object]:
     """Change both arguments, and return what they were."""
     result = {"order": order.pop("n"), "name": customer.pop("name", "gone")}

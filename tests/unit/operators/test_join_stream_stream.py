@@ -232,6 +232,14 @@ def naive_join(records: list[tuple[bool, str, int]], how: str, before: int, afte
     return sorted(out + list(waiting.values()))
 
 
+def test_a_late_record_joins_itself_until_it_is_a_retention_old() -> None:
+    """A self-join omits the pair of a record with itself from one ms before its retention, as in Kafka Streams."""
+    context = FakeContext(StoreSpec("w", "window", retain_duplicates=True, retention_ms=20, window_size_ms=10))
+    join = context.bind(StreamSelfJoin("w", before_ms=5, after_ms=5, grace_ms=10, joiner=pair))
+    results = [join(key, "x", at) for key, at in (("new", 100), ("b", 80), ("c", 81), ("d", 82))]
+    assert [[("new", "x/x", 100)], [], [], [("d", "x/x", 82)]] == results
+
+
 def test_a_record_at_the_end_of_the_earliest_window_does_not_put_off_what_waits() -> None:
     """The earliest record is emitted unmatched one millisecond after its window, whichever came just before."""
     s = Streams("left")

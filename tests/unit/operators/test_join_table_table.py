@@ -52,6 +52,22 @@ def test_an_inner_join_needs_both_rows() -> None:
     assert t.right("k", "y", 11) == []
 
 
+def test_a_joiner_gets_old_values_only_if_the_result_is_sent_with_old_values() -> None:
+    """Otherwise it is called once for a change, as in Kafka Streams."""
+    calls = []
+
+    def joiner(left: Any, right: Any) -> str:
+        calls.append((left, right))
+        return pair(left, right)
+
+    context = FakeContext(*(StoreSpec(name, "timestamped_key_value") for name in ("left", "right")))
+    join = TableTableJoin(True, "inner", MaterializedView("right"), joiner, send_old=False)
+    left = context.bind(TableSource("left", True), forward=context.bind(join)._process)
+    context.store("right").put("k", ("x", 1))
+    assert [("k", Change("ax", None), 2), ("k", Change("bx", None), 3)] == left("k", "a", 2) + left("k", "b", 3)
+    assert [("a", "x"), ("b", "x")] == calls
+
+
 def test_an_inner_join_sends_a_tombstone_whenever_the_other_row_exists() -> None:
     """Deleting an unknown row still reaches the result if the other side has the key."""
     t = Tables("inner", send_old=False)

@@ -190,6 +190,13 @@ def test_a_filter_of_a_versioned_table_forwards_every_miss() -> None:
     assert [("o1", Change(None), 0)] == stored("o1", Change("paid", "sent"))
 
 
+def test_the_selector_of_groups_gets_no_nulls() -> None:
+    """A new row has no old value and a deleted row no new one: neither is asked for its group."""
+    group = FakeContext().bind(TableGroupBy(lambda key, value: (len(value), value)))
+    assert [(1, Change("a"), 0)] == group("k", Change("a"))
+    assert [(1, Change(None, "a"), 0)] == group("k", Change(None, "a"))
+
+
 def test_the_groups_of_a_table_s_rows_are_pairs() -> None:
     """Text of two letters is not a group and a value."""
     group = FakeContext().bind(TableGroupBy(lambda key, value: value))

@@ -55,6 +55,22 @@ def test_keys_are_told_in_the_order_in_which_they_were_last_written() -> None:
     assert ["b", "c", "a"] == [change[0] for change in told.flushed()]
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_only_a_store_in_memory_shows_rows_that_are_flushed_while_it_is_read(persistent: bool) -> None:
+    """A fetch of a persistent store sees it as it was before; in either one the next cached row was read ahead."""
+    told = Told("window", retention_ms=1000, window_size_ms=10, persistent=persistent)
+    told.at(0).put("a", "stored", 0)
+    told.store.flush()
+    told.store.clear_cache()
+    for start in (20, 30):
+        told.store.put("a", start, start)
+    rows = iter(told.store.rows_between("a", 0, 100))
+    shown = [next(rows)]
+    told.store.flush()
+    told.store.clear_cache()
+    assert [(0, "stored"), (20, 20), *[(30, 30)] * (not persistent)] == shown + list(rows)
+
+
 def test_a_key_that_came_and_went_is_not_mentioned() -> None:
     """Neither the listener nor the store nor the changelog sees it."""
     told = Told("key_value")

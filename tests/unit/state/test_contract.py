@@ -134,6 +134,7 @@ def test_an_iterator_can_be_used_as_in_java(spec: StoreSpec) -> None:
         assert rows.has_next()
         assert "a" == rows.peek_next_key()
         assert ("a", row(store, "a")) == next(rows)
+        assert rows.has_next()
         assert ["b", "c"] == [key for key, _ in rows]
         assert not rows.has_next()
     rows = store.all()

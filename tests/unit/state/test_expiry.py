@@ -61,6 +61,18 @@ def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
     assert 2 == len([raw_key for raw_key in store.raw if raw_key is not None])
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_a_row_at_the_time_of_the_next_expiry_expires_a_segment(duplicates: bool) -> None:
+    """From that time on, no put into the segment is accepted."""
+    task, store = window_store(retention_ms=120_000, retain_duplicates=duplicates)
+    store.put("a", 1, 179_999)
+    store.put("a", 2, 59_999)
+    assert [] == task.dropped
+    store.put("a", 3, 180_000)
+    store.put("a", 4, 59_999)
+    assert [4] == [value for _, _, value, *_ in task.dropped]
+
+
 def test_a_segment_is_as_long_as_half_the_retention() -> None:
     """With 400 s of retention segments are 200 s."""
     task, store = window_store(retention_ms=400_000)

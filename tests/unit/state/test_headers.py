@@ -44,6 +44,8 @@ def test_a_processor_gets_back_the_headers_that_it_put() -> None:
     assert rows == {key: store.get(key) for key in rows} == dict(store.all())
     assert rows["a"] == store.delete("a")
     assert store.get("a") is None
+    store.put("b", ValueTimestampHeaders(None, 8, TRACE))  # no value, no row
+    assert store.get("b") is None
 
 
 def test_a_window_has_the_headers_of_its_row() -> None:

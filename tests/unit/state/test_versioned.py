@@ -83,6 +83,17 @@ def test_a_deletion_of_nothing_is_remembered() -> None:
     assert [VersionedRecord("late", 40, 50)] == list(store.history("a"))
 
 
+def test_a_version_put_at_a_remembered_deletion_takes_its_place() -> None:
+    """Also in what is written to a new changelog, after later versions have ended it."""
+    store, again = (StoreTask().make("versioned", history_ms=1000) for _ in range(2))
+    for value, time in ((None, 50), ("x", 50), ("y", 55)):
+        store.put("a", value, time)
+    records = store.changelog_snapshot(0)
+    again.restore_changelog([(*store.changelog_entry(raw_key, row), *rest) for raw_key, row, *rest in records])
+    assert [VersionedRecord("x", 50, 55), VersionedRecord("y", 55)] == list(store.history("a"))
+    assert list(store.history("a")) == list(again.history("a"))
+
+
 def test_the_changelog_holds_plain_values_at_their_times() -> None:
     """Every put is logged, refused ones too, with the version's own time."""
     store = StoreTask().make("versioned", history_ms=10)
