@@ -143,9 +143,15 @@ def repeat_call(
             call(*arguments)
             return
         except KafkaException as error:
-            over = time.monotonic() > end or (closing is not None and closing.is_set())
-            if over or not error.args[0].retriable() or cut_off():
-                raise
+            failure = error
+        # Not within the handler: an error of the client that is raised there keeps the handled one, with its frames and
+        # the producer in them, forever.
+        over = time.monotonic() > end or (closing is not None and closing.is_set())
+        if over or not failure.args[0].retriable() or cut_off():
+            try:
+                raise failure
+            finally:
+                del failure  # which refers to this frame
         time.sleep(_RETRY_S)  # with no broker in reach, some calls fail at once
 
 
@@ -174,6 +180,7 @@ def call_within(
     *,
     closing: threading.Event,
     cut_off: Callable[[], bool] = lambda: False,
+    waiting: Callable[[], int] = lambda: 0,
 ) -> None:
     """Make a call that librdkafka may never end, whatever timeout it is given.
 
@@ -185,15 +192,19 @@ def call_within(
         call: has no result.
         closing: ends the wait, too.
         cut_off: asked every few seconds; True ends the wait as well.
+        waiting: counts the records without an acknowledgement; each time there are fewer, the wait begins again: a
+            broker that limits the rate of a client answers no other request of it meanwhile.
 
     Raises:
         KafkaException: the call failed, or has not ended in time.
     """
     errors: list[BaseException] = []
     thread, end = background(call, "kstreamnb-transaction", died=errors.append), time.monotonic() + seconds
-    look = time.monotonic() + _LOOK_S
+    look, left = time.monotonic() + _LOOK_S, waiting()
     while thread.is_alive() and time.monotonic() < end and not closing.is_set():
         thread.join(_JOIN_S)
+        if (now := waiting()) < left:
+            left, end = now, time.monotonic() + seconds
         if thread.is_alive() and time.monotonic() > look:
             if cut_off():
                 break
