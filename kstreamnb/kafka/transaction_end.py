@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, DataLossError, EngineError, FencedError
@@ -213,6 +214,42 @@ def call_within(
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:g} s"))  # noqa: SLF001
     if errors:
         raise errors[0]
+
+
+def send_offsets(
+    producer: Producer,
+    offsets: list[TopicPartition],
+    group: object,
+    patience_s: float,
+    *,
+    closing: threading.Event,
+    cut_off: Callable[[], bool],
+) -> None:
+    """Add the offsets of a group to a producer's transaction.
+
+    Args:
+        producer: has a transaction, whose records may be on their way.
+        offsets: the offsets.
+        group: the group that they belong to.
+        patience_s: how many seconds to wait, after the last acknowledgement of a record.
+        closing: ends the wait, too.
+        cut_off: returns whether the producer has no broker although one answers, which ends the wait as well.
+
+    Raises:
+        KafkaException: the call failed, or has not ended in time.
+    """
+    given_up = threading.Event()
+    send = partial(producer.send_offsets_to_transaction, offsets, group)
+
+    def waiting() -> int:
+        producer.poll(0.0)  # acknowledged records are counted until then
+        return len(producer)
+
+    try:
+        repeated = partial(repeat_call, send, _LOOK_S, closing=given_up, cut_off=cut_off)
+        call_within(patience_s, repeated, closing=closing, cut_off=cut_off, waiting=waiting)
+    finally:
+        given_up.set()
 
 
 def is_over(producer: Producer) -> bool:

@@ -14,7 +14,6 @@ that topic, and the writer of the whole batch adds its marker once all slots are
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -36,7 +35,6 @@ from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_top
 from kstreamnb.kafka.transaction_end import (
     FirstRecords,
     awake_s,
-    call_within,
     first_open_records,
     is_cut_off,
     is_over,
@@ -46,6 +44,7 @@ from kstreamnb.kafka.transaction_end import (
     only_of,
     overtaken,
     repeat_call,
+    send_offsets,
     still_open,
     unknown_end,
 )
@@ -399,14 +398,8 @@ class TransactionalWriter(BatchWriter):
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
             patience_s = self._timeout_ms / 2000  # then it can still be aborted; a new producer finds the coordinator
-            send = partial(producer.send_offsets_to_transaction, partitions, group)
-            over, cut_off = threading.Event(), partial(self._is_cut_off, producer)
-            repeated = partial(repeat_call, send, _CALL_S, closing=over, cut_off=cut_off)
-            try:
-                waiting = partial(_unacknowledged, producer)
-                call_within(patience_s, repeated, closing=self._closing, cut_off=cut_off, waiting=waiting)
-            finally:
-                over.set()
+            cut_off = partial(self._is_cut_off, producer)
+            send_offsets(producer, partitions, group, patience_s, closing=self._closing, cut_off=cut_off)
 
     def _repeat(self, producer: Producer, call: Callable[[float], object], patience_s: float = _PATIENCE_S) -> None:
         """Repeat a call of a producer until its outcome is known, or the producer is cut off from the brokers."""
@@ -460,11 +453,6 @@ class TransactionalWriter(BatchWriter):
             producer.poll(0)  # what librdkafka still reports goes to the log
         self.close()
         return None if reason is None or reason.code() == KafkaError._STATE else reason  # noqa: SLF001
-
-
-def _unacknowledged(producer: Producer) -> int:
-    producer.poll(0.0)  # acknowledged records are counted until then
-    return len(producer)
 
 
 def transactional_id(application: str, slot: int | None = None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import BrokerError
+from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker_process import _JVM, _WATCH, LocalBroker
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
 
@@ -47,6 +48,17 @@ class ZooKeeperBroker(LocalBroker):
             self._zookeeper.wait()
         super().close()
 
+    def _answers(self) -> bool:
+        """Return whether it answers, and knows its topics: with ZooKeeper, it learns of them a moment later."""
+        if not super()._answers():
+            return False
+        admin, end = Admin(self.bootstrap_servers), time.monotonic() + self.timeout_s
+        while any((self.data / "logs").glob("*-0")) and not admin.topics():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.1)
+        return True
+
     def _configure(self, command: list[str], controller: str) -> None:
         """Write the settings of a broker whose controller's address is that of ZooKeeper."""
         if self._zookeeper is None:
@@ -65,7 +77,9 @@ class ZooKeeperBroker(LocalBroker):
         shared = text_of("kstreamnb.kafka", "broker.properties").splitlines()
         kept = [line for line in shared if not _QUORUM.match(line)]
         own = [f"{name}={json.dumps(str(value))[1:-1]}" for name, value in lines.items()]  # as in the base class
-        (self.data / "server.properties").write_text("\n".join([*kept, *own, ""]))
+        path = self.data / "server.properties"
+        path.touch(mode=0o600)
+        path.write_text("\n".join([*kept, *own, ""]))
 
     def _start_zookeeper(self, port: int) -> None:
         jars = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
