@@ -27,7 +27,7 @@ SOURCES := kstreamnb tests .site
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes versions crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -87,11 +87,14 @@ test-java: $(READY) ## The same topologies on Kafka Streams itself, in the drive
 test-cluster: $(READY) ## Deployments on a standalone cluster, YARN, HDFS and an S3 server, under kills (needs Java 17): CLUSTER=yarn
 	$(PYTEST) tests/cluster -m "spark or kafka" -k "$(CLUSTER)"
 
+versions: $(READY) ## Tests on Kafka brokers of other versions: VERSIONS="2.8.2 4.0.0"
+	$(BIN)/python -m tests.kafka.versions $(VERSIONS)
+
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.kafka.replicated_crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.cluster.crashes --runs $(or $(RUNS),1)
-	$(PYTEST) tests/kafka/test_slow_broker.py -m "kafka and slow"
+	$(PYTEST) tests/kafka/test_slow_broker.py tests/kafka/test_quotas.py -m "kafka and slow"
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)" -n 2 --dist worksteal

@@ -15,9 +15,16 @@ _CONVERT = (
     "convert it with keytool and openssl: librdkafka reads a keystore of type PKCS12 or PEM, and a truststore of PEM"
 )
 _LOGIN = re.compile(
-    r'\s*[\w.]*\b(?:PlainLoginModule|ScramLoginModule)\s+(?:required|requisite|sufficient)((?:\s+\w+\s*=\s*(?:"(?:[^"\\]|\\.)*"'
+    r'\s*[\w.]*\b(?:Plain|Scram|OAuthBearer)LoginModule\s+(?:required|requisite|sufficient)((?:\s+\w+\s*=\s*(?:"(?:[^"\\]|\\.)*"'
     r"|[^\s\"';]+))*)\s*;\s*"
 )
+_CREDENTIALS = {"username", "password"}, {"clientId", "clientSecret"}
+_OF_LOGIN = {
+    "clientId": "oauthbearer.client.id",
+    "clientSecret": "oauthbearer.client.secret",
+    "scope": "oauthbearer.scope",
+}
+_HANDLER, _TOKENS = "sasl.login.callback.handler.class", ".OAuthBearerLoginCallbackHandler"
 _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"\';]+))')
 
 
@@ -44,6 +51,8 @@ def unsupported(given: Mapping[str, object]) -> dict[str, str]:
     """
     java = java_client_settings()
     actions = {name: java[name][2] for name in given if name in java and java[name][1] == "not supported"}
+    if not str(given.get(_HANDLER) or _TOKENS).endswith(_TOKENS):
+        actions[_HANDLER] = java["sasl.client.callback.handler.class"][2]
     for store, kinds in _STORES.items():
         location = f"ssl.{store}.location"
         if given.get(location) and _store_type(given, store) not in kinds:
@@ -51,9 +60,9 @@ def unsupported(given: Mapping[str, object]) -> dict[str, str]:
     if str(given.get("ssl.keystore.certificate.chain")).count("BEGIN CERTIFICATE") > 1:
         actions["ssl.keystore.certificate.chain"] = "write the chain to a file, and name it in ssl.certificate.location"
     jaas = given.get("sasl.jaas.config")
-    if jaas and _login(str(jaas)).keys() != {"username", "password"}:
+    if jaas and _login(str(jaas)).keys() - {"scope"} not in _CREDENTIALS:
         actions["sasl.jaas.config"] = (
-            "give librdkafka's sasl.mechanism, and for PLAIN and SCRAM sasl.username and sasl.password"
+            "give librdkafka's sasl.mechanism, with sasl.username and sasl.password, or settings of sasl.oauthbearer"
         )
     return actions
 
@@ -76,7 +85,8 @@ def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
     java, translated, own = java_client_settings(), dict[str, object](), dict[str, object]()
     for name, value in given.items():
         if name == "sasl.jaas.config":
-            translated |= {f"sasl.{option}": text for option, text in _login(str(value)).items()}
+            login = _login(str(value))
+            translated |= {f"sasl.{_OF_LOGIN.get(option, option)}": text for option, text in login.items()}
         elif name == "buffer.memory":
             translated["queue.buffering.max.kbytes"] = max(1, int(str(value)) // 1024)
         elif name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
@@ -89,6 +99,8 @@ def for_librdkafka(given: Mapping[str, object]) -> dict[str, object]:
             own[name] = value
         elif java[name][1] == "translated" and " " not in java[name][2]:
             translated[java[name][2]] = value
+    if given.get("sasl.oauthbearer.token.endpoint.url"):
+        translated["sasl.oauthbearer.method"] = "oidc"
     if "ssl.key.location" in translated:
         own.pop("ssl.keystore.password", None)
     return {**translated, **own}
@@ -102,7 +114,7 @@ def _store_type(given: Mapping[str, object], store: str) -> str:
 
 
 def _login(jaas: str) -> dict[str, str]:
-    """Return the options of a login by name and password; nothing for other modules of Java."""
+    """Return the options of a login by name and password, or by a client's credentials; nothing for other modules."""
     match = _LOGIN.fullmatch(jaas)
     options = [] if match is None else _OPTION.findall(match[1])
     return {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in options}

@@ -122,16 +122,16 @@ class Admin:
         """
         check_arguments(Admin.create_topic, locals())
         texts = {key: _setting_text(key, value) for key, value in (config or {}).items()}
-        self._reach(name, f'creating topic "{name}"')
-        topic, unanswered = NewTopic(name, partitions, replicas, config=texts), False
+        before = self.retry(partial(self._listed, name), f'creating topic "{name}"').topics[name]
+        topic, accepted = NewTopic(name, partitions, replicas, config=texts), exists_ok
 
         def create() -> None:
-            nonlocal unanswered
+            nonlocal accepted
             try:
                 self.client.create_topics([topic])[name].result(self._call_s)
             except (KafkaException, TimeoutError) as error:
-                if not ((exists_ok or unanswered) and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
-                    unanswered = unanswered or _passing(error)  # it may have been created
+                if not (accepted and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
+                    accepted = accepted or (before.error is not None and _passing(error))  # it may have been created
                     raise
 
         self.retry(create, f'creating topic "{name}"')
@@ -169,7 +169,7 @@ class Admin:
                         raise about_topic(error.args[0], name) from error
 
         what = "deleting topic " + ", ".join(f'"{name}"' for name in names)
-        self._reach(names[0], what)
+        self.retry(partial(self._listed, names[0]), what)  # reports a broker that refuses connections soon
         self.retry(delete, what)
         self._until(lambda: not self.existing(names), f"topics {', '.join(names)} are still there")
 
@@ -309,6 +309,8 @@ class Admin:
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
         """Return the highest timestamp (ms) of each partition, in no particular order; -1 for an empty one.
 
+        Brokers before Kafka 3.0 return that of the first record instead.
+
         Args:
             topics: names of the topics.
 
@@ -398,11 +400,6 @@ class Admin:
         self.client, self._before = (self._new_client(), self.client) if before is None else (before, None)
         self._wait_s = min(2 * self._wait_s, self._call_s)
 
-    def _reach(self, topic: str, what: str) -> None:
-        """Find a broker before the first request, so that one that refuses connections is reported soon."""
-        if not self._reached:
-            self.retry(partial(self._listed, topic), what)
-
     def _listed(self, *topic: str) -> ClusterMetadata:
         """Return what the cluster knows of one topic, or of all; what it waits for grows with each failure."""
         metadata = self.client.list_topics(*topic, timeout=self._wait_s)
@@ -415,6 +412,8 @@ class Admin:
         self.client.poll(0)
         errors = [error for error in self._errors if error.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
         self._errors.clear()
+        if errors and "SSL alert" in (text := errors[-1].str()):  # the broker refuses the client's certificate
+            return KafkaError(KafkaError._SSL, text)  # noqa: SLF001
         return errors[-1] if errors else None
 
     def _until(self, reached: Callable[[], bool], complaint: str) -> None:

@@ -5,7 +5,6 @@ A batch that is replayed after a failure is sent again. No transaction, no marke
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -14,10 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import about_topic, client, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, refuse_closing, send_all
+from kstreamnb.kafka.producer import BATCH_TUNING, BatchWriter, flushed, send_all
 
-_FLUSH_S = 1.0
-_PATIENCE_S = 120.0  # for the acknowledgement of a batch
+_PATIENCE_S = 120.0  # for the next acknowledgement
 _TUNING = {**BATCH_TUNING, "enable.idempotence": True}
 
 
@@ -69,14 +67,12 @@ class AtLeastOnceWriter(BatchWriter):
             if error is not None:
                 failures.append(about_topic(error, message.topic()))
 
-        count, end = 0, time.monotonic() + _PATIENCE_S
+        count = 0
         for columns in output:
             send_all(producer, columns, note, self._closing)
             count += len(columns.keys)
-        while producer.flush(_FLUSH_S):
-            refuse_closing(self._closing)
-            if time.monotonic() > end:
-                raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
+        if flushed(producer, _PATIENCE_S, self._closing):
+            raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
         if failures:
             raise failures[0]
         return count

@@ -17,6 +17,8 @@ PartitionId = tuple[str, int]
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 
+_FURTHER_MS = 60_000
+
 
 def ranges(start: Offsets, end: Offsets) -> Iterator[tuple[str, int, int, int]]:
     """Yield ``(topic, partition, from, to)`` for every partition in ``end``, in order; a new partition begins at 0."""
@@ -54,27 +56,32 @@ def batch_end_by_time(
         end: up to where there are records.
         limit: records at most.
         at_time: looks up the first offsets at or after a time in ms.
-        times_ms: a time that no record before ``start`` exceeds, and the highest time of all.
+        times_ms: a time that no record before ``start`` exceeds, and the highest time of all, or any lower one: brokers
+            before Kafka 3.0 do not know the highest, and return that of a first record.
         exact: search until the end has exactly ``limit`` records, with more look-ups at the brokers.
     """
     if limit < 1:
         raise ConfigError(f"a batch must have at least 1 record, got a limit of {limit}")
     (low, high), before, after = (times_ms[0], times_ms[1] + 1), start, end
-    few, many, halve = 0, count_between(start, end), False
+    few, many, halve, known, further = 0, count_between(start, end), False, False, 0
     least = limit if exact else limit // 2 + 1
     if many <= limit:
         return end, low
-    while high - low > 1:
+    while high - low > 1 or not known:
         step = (high - low) // 2 if halve else (high - low) * ((least + limit) // 2 - few) // (many - few)
-        middle = low + max(1, min(high - low - 1, step))
+        beyond = high - low == 1 or (further and not known)  # more records than the limit are before no time yet
+        middle = high if beyond else low + max(1, min(high - low - 1, step))
         ends = _within(at_time(middle), start, end)
         count = count_between(start, ends)
         if least <= count <= limit:
             return ends, middle
         if count > limit:
-            high, after, many = middle, ends, count
+            high, after, many, known = middle, ends, count, True
         else:
             low, before, few = middle, ends, count
+        if low == high:
+            further = 2 * further or _FURTHER_MS
+            high += further
         halve = not halve
     return _share(before, after, limit - few), low
 

@@ -204,9 +204,9 @@ def fetch(
             _idle[name] = consumer, known | {piece.topic for piece in pieces}
             return
         consumer.close()
-        silent_s *= 2  # the next one may wait longer for large records
+        silent_s *= 2  # the next one may wait longer for large records, or for a broker that limits its rate
         if rest != left:
-            left, silent_s, end = rest, _SILENT_S, time.monotonic() + _PATIENCE_S
+            left, end = rest, time.monotonic() + _PATIENCE_S
         if time.monotonic() > end:
             raise BrokerError(f"no record arrived within {_PATIENCE_S:.0f} s", detail=f"still to read: {left}")
 

@@ -21,6 +21,9 @@ Servers: TypeAlias = str | Mapping[str, object]
 
 _CODES = rows_of(__package__, "error_codes.tsv")
 _HINTS = {getattr(KafkaError, name): hint for names, _, *hints in _CODES for name in names.split() for hint in hints}
+_PERMISSIONS = {"creating": "CREATE", "deleting": "DELETE", "adding": "ALTER", "sending": "WRITE", "claiming": "WRITE"}
+_PERMISSIONS |= {"publishing to": "WRITE", "publishing for": "WRITE on the outputs and READ on the inputs"}
+_PERMISSIONS |= {"looking up settings": "DESCRIBE_CONFIGS"}
 Client = TypeVar("Client")
 _FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
@@ -133,13 +136,15 @@ def kafka_error(
     denied = code in _DENIED or (why is not None and why.code() in _NO_LOGIN)
     kind = AccessDeniedError if denied else RecordRefusedError if code in _REFUSED else BrokerError
     hint = hint if hint and kind is BrokerError else _hint(code, why)
+    permission = next((each for words, each in _PERMISSIONS.items() if what.startswith(words)), "READ")
+    hint = hint and hint.replace("the permission", permission)
     return kind(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=hint)
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:
     if why is not None and is_unreachable(why):
         return "start the broker, or correct the address; ks.kafka.local_broker() starts one on this machine"
-    if code in _NO_ANSWER and why is None:
+    if code in _NO_ANSWER and (why is None or why.code() in _NO_ANSWER):
         return "check the address and security.protocol: brokers close connections of clients that do not sign in"
     return _HINTS.get(code or KafkaError.NO_ERROR) or (None if why is None else _HINTS.get(why.code()))
 

@@ -49,6 +49,7 @@ BATCH_TUNING = {
 """Settings of producers of whole batches, unless the user gives others."""
 
 _POLL_S = 0.1
+_FLUSH_S = 1.0
 
 
 class RecordProducer:
@@ -65,7 +66,7 @@ class RecordProducer:
         partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's; `RoundRobin` is one.
             Without one, librdkafka chooses the partition of records without a key. Default: None.
         max_block: how long `send` waits for room in a full buffer before it raises BufferExhaustedError; default 1 min.
-        patience_s: how many seconds a flush waits; default 60.
+        patience_s: after how many seconds without any outcome a flush fails; default 60.
 
     Example:
         >>> from kstreamnb.kafka import Admin, local_broker
@@ -174,10 +175,9 @@ class RecordProducer:
     def flush(self) -> None:
         """Wait until the outcome of every record is known.
 
-        Raises: BrokerError if some are not known after ``patience_s``.
+        Raises: BrokerError if none has become known for ``patience_s`` while others wait.
         """
-        left = self._producer.flush(self.patience_s)
-        if left:
+        if left := flushed(self._producer, self.patience_s):
             raise kafka_error(f"sending {left} records", TimeoutError(), self.servers)
 
     def __enter__(self) -> Self:
@@ -317,6 +317,21 @@ def send_all(
                 size = f'topic "{columns.topic}", a value of {len(arguments[1] or b""):,} bytes'
                 text = f"{error.args[0].str()} ({size})"
                 raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)) from error
+
+
+def flushed(producer: Producer, patience_s: float, closing: threading.Event | None = None) -> int:
+    """Wait for the outcomes of all records, or until none has come for some seconds; return how many are unknown.
+
+    A quota or a slow network may delay records for longer than any limit on the whole wait.
+
+    Raises: ApplicationStateError if ``closing`` is set.
+    """
+    left, end = len(producer), time.monotonic() + patience_s
+    while left and time.monotonic() < end:
+        now = producer.flush(min(_FLUSH_S, patience_s))
+        refuse_closing(closing)
+        left, end = now, time.monotonic() + patience_s if now < left else end
+    return left
 
 
 def refuse_closing(closing: threading.Event | None) -> None:

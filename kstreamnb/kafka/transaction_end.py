@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, DataLossError, EngineError, FencedError
@@ -143,9 +144,15 @@ def repeat_call(
             call(*arguments)
             return
         except KafkaException as error:
-            over = time.monotonic() > end or (closing is not None and closing.is_set())
-            if over or not error.args[0].retriable() or cut_off():
-                raise
+            failure = error
+        # Not within the handler: an error of the client that is raised there keeps the handled one, with its frames and
+        # the producer in them, forever.
+        over = time.monotonic() > end or (closing is not None and closing.is_set())
+        if over or not failure.args[0].retriable() or cut_off():
+            try:
+                raise failure
+            finally:
+                del failure  # which refers to this frame
         time.sleep(_RETRY_S)  # with no broker in reach, some calls fail at once
 
 
@@ -174,6 +181,7 @@ def call_within(
     *,
     closing: threading.Event,
     cut_off: Callable[[], bool] = lambda: False,
+    waiting: Callable[[], int] = lambda: 0,
 ) -> None:
     """Make a call that librdkafka may never end, whatever timeout it is given.
 
@@ -185,15 +193,19 @@ def call_within(
         call: has no result.
         closing: ends the wait, too.
         cut_off: asked every few seconds; True ends the wait as well.
+        waiting: counts the records without an acknowledgement; each time there are fewer, the wait begins again: a
+            broker that limits the rate of a client answers no other request of it meanwhile.
 
     Raises:
         KafkaException: the call failed, or has not ended in time.
     """
     errors: list[BaseException] = []
     thread, end = background(call, "kstreamnb-transaction", died=errors.append), time.monotonic() + seconds
-    look = time.monotonic() + _LOOK_S
+    look, left = time.monotonic() + _LOOK_S, waiting()
     while thread.is_alive() and time.monotonic() < end and not closing.is_set():
         thread.join(_JOIN_S)
+        if (now := waiting()) < left:
+            left, end = now, time.monotonic() + seconds
         if thread.is_alive() and time.monotonic() > look:
             if cut_off():
                 break
@@ -202,6 +214,42 @@ def call_within(
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:g} s"))  # noqa: SLF001
     if errors:
         raise errors[0]
+
+
+def send_offsets(
+    producer: Producer,
+    offsets: list[TopicPartition],
+    group: object,
+    patience_s: float,
+    *,
+    closing: threading.Event,
+    cut_off: Callable[[], bool],
+) -> None:
+    """Add the offsets of a group to a producer's transaction.
+
+    Args:
+        producer: has a transaction, whose records may be on their way.
+        offsets: the offsets.
+        group: the group that they belong to.
+        patience_s: how many seconds to wait, after the last acknowledgement of a record.
+        closing: ends the wait, too.
+        cut_off: returns whether the producer has no broker although one answers, which ends the wait as well.
+
+    Raises:
+        KafkaException: the call failed, or has not ended in time.
+    """
+    given_up = threading.Event()
+    send = partial(producer.send_offsets_to_transaction, offsets, group)
+
+    def waiting() -> int:
+        producer.poll(0.0)  # acknowledged records are counted until then
+        return len(producer)
+
+    try:
+        repeated = partial(repeat_call, send, _LOOK_S, closing=given_up, cut_off=cut_off)
+        call_within(patience_s, repeated, closing=closing, cut_off=cut_off, waiting=waiting)
+    finally:
+        given_up.set()
 
 
 def is_over(producer: Producer) -> bool:

@@ -35,7 +35,6 @@ from kstreamnb.kafka.storage.claims import SHARED_PARTITIONS, create_commits_top
 from kstreamnb.kafka.transaction_end import (
     FirstRecords,
     awake_s,
-    call_within,
     first_open_records,
     is_cut_off,
     is_over,
@@ -45,6 +44,7 @@ from kstreamnb.kafka.transaction_end import (
     only_of,
     overtaken,
     repeat_call,
+    send_offsets,
     still_open,
     unknown_end,
 )
@@ -137,7 +137,7 @@ class TransactionalWriter(BatchWriter):
         """
         self.close()
         self._closing.clear()
-        producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
+        made = [self.new_producer()]  # connects while the marker is searched; fences nobody yet
         self._admin = admin = Admin(self.servers)
         if self.slot is None:
             create_commits_topic(admin, self.marker_topic, self.replicas, self.slots)
@@ -146,7 +146,7 @@ class TransactionalWriter(BatchWriter):
             self._refuse_overtaken()
             history.refuse_lost(last, self.finished + 1)
         between("checked")
-        producer = self._fence(producer)
+        producer = self._fence(made.pop())
         between("fenced")
         if self.slot is not None:
             self._refuse_overtaken()
@@ -162,7 +162,10 @@ class TransactionalWriter(BatchWriter):
         return self.marker
 
     def _fence(self, producer: Producer) -> Producer:
-        """Fence every older writer; return the producer that did, which is another one if this one was cut off."""
+        """Fence every older writer; return the producer that did, which is another one if this one was cut off.
+
+        Only the argument may refer to the producer: one that was given up could fence its successor later.
+        """
         end = time.monotonic() + _FENCE_S  # settings of the producer alone may be wrong: then no other one helps
         while True:
             try:
@@ -170,9 +173,10 @@ class TransactionalWriter(BatchWriter):
                 self._repeat(producer, producer.init_transactions, _FENCE_S)
                 return producer
             except KafkaException as error:
-                over = time.monotonic() > end or self._closing.is_set()
-                if over or not self._is_cut_off(producer):
-                    raise self._error(error) from error
+                failure = error
+            if time.monotonic() > end or self._closing.is_set() or not self._is_cut_off(producer):  # see `repeat_call`
+                raise self._error(failure) from failure
+            del producer, failure
             producer = self.new_producer()
 
     def _refuse_overtaken(self) -> None:
@@ -191,9 +195,9 @@ class TransactionalWriter(BatchWriter):
         Raises:
             BrokerError: Kafka failed or refused.
         """
-        self._admin, producer, written = Admin(self.servers), self.new_producer(), FirstRecords()
+        self._admin, written = Admin(self.servers), FirstRecords()
         create_commits_topic(self._admin, self.marker_topic, self.replicas)
-        producer = self._fence(producer)
+        producer = self._fence(self.new_producer())
         try:
             producer.begin_transaction()
             self._send(producer, Marker(self.query, -1, "", ""), written)
@@ -394,9 +398,8 @@ class TransactionalWriter(BatchWriter):
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
             patience_s = self._timeout_ms / 2000  # then it can still be aborted; a new producer finds the coordinator
-            send = partial(producer.send_offsets_to_transaction, partitions, group)
-            repeated = partial(self._repeat, producer, send, patience_s)
-            call_within(patience_s, repeated, closing=self._closing, cut_off=partial(self._is_cut_off, producer))
+            cut_off = partial(self._is_cut_off, producer)
+            send_offsets(producer, partitions, group, patience_s, closing=self._closing, cut_off=cut_off)
 
     def _repeat(self, producer: Producer, call: Callable[[float], object], patience_s: float = _PATIENCE_S) -> None:
         """Repeat a call of a producer until its outcome is known, or the producer is cut off from the brokers."""
@@ -410,9 +413,11 @@ class TransactionalWriter(BatchWriter):
         self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords
     ) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
+        timeout_ms, slow = self._timeout_ms, error.args[0].code() == KafkaError._TIMED_OUT and len(producer) > 0  # noqa: SLF001
         reason = self._drop(producer) or error.args[0]
         fenced = {reason.code(), error.args[0].code()} & _FENCED
-        timeout_ms = self._timeout_ms
+        if slow:  # the broker limits the rate, or is slow: the next attempt has more time
+            self._timeout_ms = min(max(_MAX_TIMEOUT_MS, timeout_ms), 2 * timeout_ms)
         # Kafka answers an expired transaction and a newer deployment with the same code. Time tells them apart; if a
         # newer deployment came as well, the owner token of the checkpoint or the marker says so when `open` is called.
         if fenced and seconds * 1000 >= timeout_ms:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.broker_process import LocalBroker, local_broker
+from kstreamnb.kafka.broker_process import LocalBroker
 from tests.kafka.apps import Bench
+from tests.kafka.old_brokers import broker_of
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,7 @@ def broker() -> Iterator[LocalBroker]:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
         "log.cleaner.backoff.ms": 86_400_000,  # would remove rows from changelogs of windows: records here are old
     }
-    with local_broker(config=config) as running:
+    with broker_of(config=config) as running:
         yield running
 
 

@@ -23,10 +23,11 @@ import kstreamnb as ks
 from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.bounded_reader import Piece, fetch
-from kstreamnb.kafka.broker_process import LocalBroker, local_broker
+from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
+from tests.kafka.old_brokers import broker_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -37,7 +38,7 @@ TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LocalBroker]:
     """A broker with one user."""
-    with local_broker(users={"shop": PASSWORD}) as running:
+    with broker_of(users={"shop": PASSWORD}) as running:
         yield running
 
 
@@ -97,13 +98,16 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
 
     _refused(run, 'topic "sales" does not exist', "topics that this user cannot READ are not listed")
     _allow(guarded, TOPIC, "sales", "READ")
-    _refused(
-        run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md lists what a deployment needs"
-    )
+    _refused(run, 'asking for group "shop" failed', "Group authorization failed", "READ on the group", "RECIPES.md")
     _allow(guarded, GROUP, "shop", "READ")
-    _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
-    _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
-    _refused(run, 'publishing for "shop" as "shop.sink" failed', "Transactional Id authorization failed", "RECIPES.md")
+    _refused(run, 'creating topic "shop-out" failed', "uthorization failed", "grant CREATE; RECIPES.md lists")
+    _allow(guarded, TOPIC, "shop-", "CREATE", prefix=True)
+    _refused(run, 'topic "shop-out"', "uthorization failed", "grant READ; RECIPES.md lists")
+    _allow(guarded, TOPIC, "shop-", "READ", prefix=True)
+    _refused(run, 'claiming "shop-commits" failed', "Topic authorization failed", "grant WRITE; RECIPES.md lists")
+    _allow(guarded, TOPIC, "shop-", "WRITE", prefix=True)
+    _refused(run, 'publishing for "shop" as "shop.sink" failed', "Transactional Id authorization failed")
+    _refused(run, "grant WRITE on the transactional id; RECIPES.md lists what a deployment needs")
     _allow(guarded, TRANSACTION, "shop.sink", "WRITE")
     query = _granted(run)
     assert counts(sent) == final(above.read("shop-out"))
@@ -142,6 +146,31 @@ def test_a_refusal_names_the_topic_and_what_was_refused(guarded: LocalBroker) ->
         _granted(writer.open)
         with pytest.raises(ks.errors.AccessDeniedError, match='publishing to topic "secret" failed'):
             writer.publish(0, "offsets 0", columns_of([("secret", 0, 5, b"k", b"v", ())]))
+
+
+def test_more_permissions_are_needed_for_what_a_deployment_adds_later(guarded: LocalBroker, bench: Bench) -> None:
+    """S3-02: partitions for slots, and the limits of output topics, which a production handler has to know."""
+    above = Bench(bench.spark, guarded.bootstrap_servers, bench.folder)
+    sent, me = above.fill("later-in", 10, 2), guarded.connection("shop")
+    above.admin.create_topic("later-out", partitions=2)
+    _allow(guarded, TOPIC, "later-in", "READ")
+    _allow(guarded, TOPIC, "later-", "CREATE", "READ", "WRITE", prefix=True)
+    _allow(guarded, GROUP, "later", "READ")
+    _allow(guarded, TRANSACTION, "later.sink", "WRITE", prefix=True)
+    handled = {"production.exception.handler": "continue"}
+
+    def run(checkpoint: str = "driver", **options: Any) -> Any:
+        return bench.run(counting("later"), checkpoint, bootstrap_servers=me, **options)
+
+    _refused(lambda: run(config=handled), "looking up settings failed", "grant DESCRIBE_CONFIGS; RECIPES.md lists")
+    _allow(guarded, TOPIC, "later-out", "DESCRIBE_CONFIGS")
+    _granted(lambda: run(config=handled))
+    assert counts(sent) == final(above.read("later-out"))
+    _refused(
+        lambda: run("executors", publish="executors", application_id="later"),
+        'adding a partition to topic "later-commits" failed',
+        "grant ALTER; RECIPES.md lists",
+    )
 
 
 def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
@@ -186,7 +215,7 @@ def test_log_and_status_of_a_query_say_that_its_password_was_changed(
             assert time.monotonic() < end, caplog.messages
             time.sleep(0.05)
 
-    with local_broker(users={"shop": "first"}) as own:
+    with broker_of(users={"shop": "first"}) as own:
         for kind, name in ((TOPIC, "rotated-"), (GROUP, "rotated"), (TRANSACTION, "rotated.sink")):
             _allow(own, kind, name, "ALL", prefix=True)
         above = Bench(bench.spark, own.bootstrap_servers, bench.folder)

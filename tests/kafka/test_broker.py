@@ -18,6 +18,7 @@ from kstreamnb.kafka.java import _CHECKSUMS, KAFKA_VERSION, checksum, kafka_jars
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
+from tests.kafka.old_brokers import broker_of
 
 pytestmark = pytest.mark.kafka
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """A broker of this module, which may be killed; its folder has letters that Java's properties have to escape."""
-    with LocalBroker(data=tmp_path_factory.mktemp("Daten für €")) as broker:
+    with broker_of(data=tmp_path_factory.mktemp("Daten für €")) as broker:
         yield broker
 
 
@@ -54,7 +55,7 @@ def test_a_killed_broker_comes_back_with_its_data(own):
 
 def test_a_broker_that_is_away_is_an_error_in_the_end(own):
     """The retry limit ends with an error that says what failed and where."""
-    with LocalBroker() as other:
+    with broker_of() as other:
         address = other.bootstrap_servers
     with pytest.raises(BrokerError, match=f'listing topics failed at "{address}"'):
         Admin(address, patience_s=0.5).topics()
@@ -160,7 +161,7 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
 
 def test_asking_for_a_topic_does_not_create_it() -> None:
     """Brokers create topics by default that a client asks for; one that only looks must change nothing."""
-    with LocalBroker(config={"auto.create.topics.enable": "true"}) as broker:
+    with broker_of(config={"auto.create.topics.enable": "true"}) as broker:
         admin = Admin(broker.bootstrap_servers)
         assert set() == admin.existing(["mistyped"])
         with pytest.raises(UnknownTopicError, match='topic "mistyped" does not exist'):
@@ -168,3 +169,30 @@ def test_asking_for_a_topic_does_not_create_it() -> None:
         with pytest.raises(BrokerError, match='describing topic "mistyped" failed'):
             admin.describe("mistyped")
         assert "mistyped" not in admin.topics()
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_topic_that_existed_is_not_taken_for_one_that_was_created(
+    own: LocalBroker, monkeypatch: pytest.MonkeyPatch, *, existed: bool
+) -> None:
+    """The first answer is lost, and the second attempt finds a topic: ours, or another one with other partitions."""
+    name, admin = f"foreign-{existed}", Admin(own.bootstrap_servers)
+    if existed:
+        admin.create_topic(name, partitions=3)
+    asked = Admin(own.bootstrap_servers)
+    asked.topics()
+    changed = asked._change_client
+
+    def patient() -> None:
+        asked._call_s = 10.0
+        changed()
+
+    monkeypatch.setattr(asked, "_change_client", patient)
+    asked._call_s = 0.0
+    if existed:
+        with pytest.raises(BrokerError, match=f'creating topic "{name}" failed') as caught:
+            asked.create_topic(name)
+        assert "exists_ok=True" in str(caught.value.hint)
+    else:
+        asked.create_topic(name)
+    assert {name: 3 if existed else 1} == admin.topics([name])

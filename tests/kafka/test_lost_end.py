@@ -18,11 +18,11 @@ from kstreamnb.errors import BrokerError, DataLossError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import MARKER_KEY, last_marker, marker_value, summed
 from kstreamnb.kafka.bounded_reader import fetch, pieces_between
-from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import Marker, checksum_of, columns_of
 from kstreamnb.kafka.transaction_end import repeat_call
 from kstreamnb.kafka.transactional_writer import TransactionalWriter, transactional_id
 from tests.kafka.broker_cluster import java_of
+from tests.kafka.old_brokers import broker_of
 
 pytestmark = [pytest.mark.kafka]
 
@@ -82,7 +82,7 @@ def _kill(broker):
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker in which transactions of all HANGING have lost their end in partition 1, of some in others, too."""
-    with LocalBroker(data=tmp_path_factory.mktemp("kafka")) as broker:
+    with broker_of(data=tmp_path_factory.mktemp("kafka")) as broker:
         servers, admin = broker.bootstrap_servers, Admin(broker.bootstrap_servers)
         for name in HANGING:
             admin.create_topic(name, partitions=PARTITIONS)
@@ -168,7 +168,7 @@ def test_a_batch_of_which_nothing_says_whether_its_rest_was_committed_is_refused
 
 def test_a_broker_that_goes_away_is_no_answer_about_open_transactions(tmp_path: Path) -> None:
     """Librdkafka reports an offset of -1001, and no error, for a partition whose leader has gone."""
-    with LocalBroker(data=tmp_path / "kafka") as broker, ThreadPoolExecutor(1) as pool:
+    with broker_of(data=tmp_path / "kafka") as broker, ThreadPoolExecutor(1) as pool:
         admin = Admin(broker.bootstrap_servers, patience_s=60)
         admin.create_topic("held", partitions=PARTITIONS)
         TransactionalWriter(broker.bootstrap_servers, "held", "q1").take_over()
@@ -200,7 +200,7 @@ def _publish(writer, batch, between):
 
 def test_a_lone_broker_that_is_killed_inside_commits_leaves_no_partition_open(tmp_path: Path) -> None:
     """S4-13: when a batch counts as published, readers of committed records see it once, in every partition."""
-    with LocalBroker(data=tmp_path / "kafka", timeout_s=120.0) as broker, ThreadPoolExecutor(WRITERS) as pool:
+    with broker_of(data=tmp_path / "kafka", timeout_s=120.0) as broker, ThreadPoolExecutor(WRITERS) as pool:
         admin = Admin(broker.bootstrap_servers, patience_s=120)
         names = [f"lost-{n}" for n in range(WRITERS)]
         for name in names:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.query import control as query_module
 from kstreamnb.tools.benchmark import python_workers
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, settle
+from tests.kafka.old_brokers import broker_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -66,7 +66,7 @@ def test_counts_go_on_after_broker_and_application_were_stopped(
     A status requested meanwhile is answered, without a lag that is unknown.
     """
     monkeypatch.setattr(offset_source, "_GLANCE_S", 0.5)
-    with LocalBroker(data=tmp_path / "volume") as broker:
+    with broker_of(data=tmp_path / "volume") as broker:
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records = bench.fill("both-in", 40, 2)
         query = bench.deploy(counting("both"))

@@ -44,15 +44,20 @@ def _at_time(logs):
     return look_up
 
 
-@given(LOGS, st.integers(1, 20))
-def test_batches_are_prefixes_of_the_merge(logs, limit):
-    """Batch after batch takes the next records of the merge, at most the limit and at least one."""
+@given(LOGS, st.integers(1, 20), st.integers(0, 30), st.sampled_from([1, 10**4]))
+def test_batches_are_prefixes_of_the_merge(logs, limit, short, unit):
+    """Batch after batch takes the next records of the merge, at most the limit and at least one.
+
+    Brokers before Kafka 3.0 return a lower time than the highest.
+    """
+    logs = {topic: [[at * unit for at in times] for times in parts] for topic, parts in logs.items()}
     end = {topic: {n: len(times) for n, times in enumerate(parts)} for topic, parts in logs.items()}
     start = {topic: dict.fromkeys(parts, 0) for topic, parts in end.items()}
     merged, low = _merged(logs), 0
     last = max((at for parts in logs.values() for times in parts for at in times), default=0)
     while start != end:
-        ends, low = batch_end_by_time(start, end, limit, at_time=_at_time(logs), times_ms=(low, last))
+        times = low, max(low, last - short * unit)
+        ends, low = batch_end_by_time(start, end, limit, at_time=_at_time(logs), times_ms=times)
         taken = {
             (topic, partition, offset)
             for topic, partition, first, final in ranges(start, ends)
@@ -87,6 +92,21 @@ def test_few_look_ups_find_the_cut():
     ends, _ = batch_end_by_time({"a": dict.fromkeys(range(4), 0)}, end, 1000, at_time=look_up, times_ms=(0, 10**9))
     assert 500 < count_between({}, ends) <= 1000
     assert len(calls) <= 4
+
+
+def test_few_look_ups_find_the_cut_if_the_highest_time_is_unknown():
+    """The time of a first record says nothing about the others."""
+    logs, calls = {"a": [list(range(0, 10**9, 10**5))] * 4}, []
+
+    def look_up(time):
+        calls.append(time)
+        return _at_time(logs)(time)
+
+    end = {"a": dict.fromkeys(range(4), 10_000)}
+    ends, _ = batch_end_by_time({"a": dict.fromkeys(range(4), 0)}, end, 1000, at_time=look_up, times_ms=(0, 0))
+    assert 500 < count_between({}, ends) <= 1000
+    assert 1 == len({*ends["a"].values()})
+    assert len(calls) <= 20
 
 
 def test_a_batch_of_nothing_is_refused():

@@ -12,7 +12,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import BufferExhaustedError, EngineError, SerdeError
 from kstreamnb.kafka.client import connection
 from kstreamnb.kafka.log_handler import KafkaLogHandler
-from kstreamnb.kafka.producer import RecordProducer
+from kstreamnb.kafka.producer import RecordProducer, flushed
 
 NOWHERE = "127.0.0.1:1"
 
@@ -131,3 +131,26 @@ def test_a_callback_that_fails_keeps_no_other_future_waiting(caplog: pytest.LogC
     assert isinstance(second.exception(20), EngineError)
     assert [True] == [each.startswith("a delivery callback failed: ValueError\n") for each in caplog.messages]
     assert "4111" not in caplog.text
+
+
+class Waiting:
+    """Records of librdkafka's producer whose outcomes come one by one, and then no more."""
+
+    def __init__(self, outcomes: int, left: int) -> None:
+        self._outcomes, self._left = outcomes, left
+
+    def __len__(self) -> int:
+        return self._outcomes + self._left
+
+    def flush(self, timeout: float) -> int:
+        """Wait for the next outcome, which takes a bit less time than the patience."""
+        time.sleep(timeout * 0.6)
+        self._outcomes = max(0, self._outcomes - 1)
+        return len(self)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_flush_waits_for_records_that_a_quota_delays(left: int) -> None:
+    """All of them take three times as long as the patience for the next one."""
+    waiting: Any = Waiting(5, left)
+    assert left == flushed(waiting, 0.1)

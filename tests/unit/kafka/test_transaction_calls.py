@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.kafka import transaction_end
+from kstreamnb.kafka.client import LOG
 from kstreamnb.kafka.transaction_end import call_within, repeat_call
 
 
@@ -62,6 +66,40 @@ def test_a_call_that_never_ends_is_given_up() -> None:
     with pytest.raises(KafkaException, match="no answer within 600 s"):
         call_within(600, answer.wait, closing=closing)
     answer.set()
+
+
+def test_a_call_behind_records_has_time_from_the_last_acknowledgement() -> None:
+    """A broker that limits the rate of a client answers after them."""
+    answer, waiting = threading.Event(), [5, 4, 3, 2, 1, 0]
+
+    def left() -> int:
+        if not waiting:
+            answer.set()
+        return waiting.pop(0) if waiting else 0
+
+    call_within(0.5, answer.wait, closing=threading.Event(), waiting=left)
+    assert answer.is_set()
+
+
+def test_a_failure_does_not_keep_what_its_call_referred_to() -> None:
+    """An error of librdkafka's client within the handler of another one would keep that one, and the producer."""
+    producer = Producer({"bootstrap.servers": "127.0.0.1:9", "transactional.id": "t", "logger": LOG})
+    kept = []
+
+    def cut_off() -> bool:
+        with suppress(KafkaException):
+            producer.list_topics("t", timeout=0.1)
+        return True
+
+    def failed() -> None:
+        try:
+            repeat_call(producer.init_transactions, 0.1, cut_off=cut_off)
+        except KafkaException as error:
+            kept.append(weakref.ref(error))
+
+    failed()
+    gc.collect()
+    assert [None] == [each() for each in kept]
 
 
 def test_a_call_that_ends_in_time_has_its_own_error() -> None:

@@ -187,6 +187,28 @@ LOGIN = "org.apache.kafka.common.security.{} required {};"
             "sasl.username",
         ),
         (
+            {
+                "sasl.jaas.config": LOGIN.format(
+                    "oauthbearer.OAuthBearerLoginModule", 'unsecuredLoginStringClaim_sub="a"'
+                )
+            },
+            "sasl.jaas.config",
+            "not supported",
+            "sasl.oauthbearer",
+        ),
+        (
+            {"sasl.login.callback.handler.class": "shop.Tokens"},
+            "sasl.login.callback.handler.class",
+            "not supported",
+            "oidc",
+        ),
+        (
+            {"sasl.login.callback.handler.class": "org.apache.kafka.OAuthBearerLoginCallbackHandler"},
+            "sasl.login.callback.handler.class",
+            "translated",
+            "oidc",
+        ),
+        (
             {"sasl.jaas.config": LOGIN.format("plain.PlainLoginModule", 'username="me"')},
             "sasl.jaas.config",
             "not supported",
@@ -275,3 +297,25 @@ def test_clients_get_no_setting_that_only_kafka_streams_reads() -> None:
     """The client library refuses unknown names."""
     given = {"num.stream.threads": 4, "state.dir": "/data", "reconnect.backoff.ms": 50, "consumer.fetch.min.bytes": 1}
     assert Config.of(given).client_settings("consumer") == {"reconnect.backoff.ms": 50, "fetch.min.bytes": 1}
+
+
+@pytest.mark.parametrize("package", ["oauthbearer", "oauthbearer.secured"])
+def test_a_login_of_java_for_tokens_becomes_the_credentials_of_a_client(package: str) -> None:
+    """These are all settings that Java's documentation gives for OAUTHBEARER, and librdkafka's for the same."""
+    handler = f"org.apache.kafka.common.security.{package}.OAuthBearerLoginCallbackHandler"
+    settings = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+        "sasl.login.callback.handler.class": handler,
+        "sasl.jaas.config": LOGIN.format(
+            "oauthbearer.OAuthBearerLoginModule", 'clientId="shop" clientSecret="hush" scope="kafka"'
+        ),
+    }
+    assert {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "shop",
+        "sasl.oauthbearer.client.secret": "hush",
+        "sasl.oauthbearer.scope": "kafka",
+    } == for_librdkafka(settings)
