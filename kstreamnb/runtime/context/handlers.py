@@ -127,9 +127,7 @@ class ErrorContext:
             "partition": str(self.partition),
             "offset": str(self.offset),
         }
-        headers = (
-            (f"__streams.errors.{name}", None if text is None else text.encode()) for name, text in about.items()
-        )
+        headers = ((f"__streams.errors.{of}", None if text is None else text.encode()) for of, text in about.items())
         return DeadLetter(topic, self.raw_key, self.raw_value, self.timestamp, (*self.headers, *headers))
 
 
