@@ -266,7 +266,7 @@ if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
         objects |= {"encode": store.values.encode, "put": store.put, "metadata": context.metadata, "emit": emit}
         if bounded:
             lines += "\n{enforce}()"
-            objects["enforce"] = self._bind_enforce(context, store, emit)
+            objects["enforce"] = self._bind_limits(context, store, emit)
         parts = "new, old = value, {old}\n" + lines
         return Block("new, old = value[0], value[1]\n" + lines, of_parts=parts, objects=objects, ends=True)
 
@@ -286,9 +286,7 @@ if {{heap}} and {{heap}}[0][0] <= {due}: {{emit}}({due})"""
 
         return emit
 
-    def _bind_enforce(
-        self, context: BindContext, store: SuppressStore, emit: Callable[..., None]
-    ) -> Callable[[], None]:
+    def _bind_limits(self, context: BindContext, store: SuppressStore, emit: Callable[..., None]) -> Callable[[], None]:
         """Emit early or fail when the buffer exceeds its limits."""
         count, size_bytes, emit_early, node = store.count, store.size_bytes, self.emit_early, context.node
         most = _NO_LIMIT if self.max_records is None else self.max_records

@@ -310,9 +310,7 @@ class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
             return stored
         entries, time_of = self.cached, self._time
         positions = [position for position in stored if (raw_key, position) not in entries]
-        positions += [
-            position for position in cached if time_of(position) >= time and entries[raw_key, position].row is not None
-        ]
+        positions += [at for at in cached if time_of(at) >= time and entries[raw_key, at].row is not None]
         return sorted(positions)
 
     def _passed(self, raw_key: Hashable, from_: int, to: int, step: int = 1) -> Iterator[TimedKey[P]]:

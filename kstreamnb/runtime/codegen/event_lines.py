@@ -33,12 +33,10 @@ def add_consumed(
     _add_entry(builder, recorder, source, f"{number}, offset, timestamp, kept_key, kept_value, headers")
 
 
-def add_produced(
-    builder: FunctionBuilder, recorder: Recorder, task: str, sink: str, topic: str, partition: str
-) -> None:
-    """Record that a sink wrote the record, whose key and value are serialized."""
+def add_produced(builder: FunctionBuilder, recorder: Recorder, task: str, sink: str, topic: str, where: str) -> None:
+    """Record that a sink wrote the record, whose key and value are serialized, to partition ``where``."""
     number = recorder.number("produced", task, "", topic)
-    _add_entry(builder, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
+    _add_entry(builder, recorder, sink, f"{number}, {where}, timestamp, key, value, headers")
 
 
 def end_lines(
