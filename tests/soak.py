@@ -38,7 +38,7 @@ _TOPICS = ("clicks", "views", "orders", "users")
 _POSITIONS = {"batch", "lag", "p50 ms", "p99 ms", "run", "records"}
 """Figures that are printed only."""
 _STORES = ("by-letter", "by-window", "by-visit", "orders", "users", "named")
-_ORDERS_S = 40  # after which an order is deleted
+_ORDERS_S, _CYCLE_S = 40, 100  # after which an order is deleted, and a key comes back
 
 
 def too_much(samples: list[Figures]) -> list[str]:
@@ -156,17 +156,17 @@ def _pair(left: int | None, right: int | None) -> str:
 
 
 def inputs(second: int, rate: int) -> Iterator[tuple[str, str, int | None]]:
-    """Yield topic, key and value of the records of a second: ever new keys, and deletions of older orders."""
+    """Yield topic, key and value of the records of a second: keys that come back later, deletions of older orders."""
     if second == 0:
         yield from (("users", f"u{number}", number) for number in range(20))
     for number in range(rate):
-        key = f"{second}-{chr(97 + number % 20)}{number % 3}"
+        key = f"{second % _CYCLE_S}-{chr(97 + number % 20)}{number % 3}"
         yield "clicks", key, number
         if number % 3 == 0:
             yield "views", key, number
         if number % 10 == 0:
-            yield "orders", f"{second}-{number}", second + number
-            yield "orders", f"{second - _ORDERS_S}-{number}", None
+            yield "orders", f"{second % _CYCLE_S}-{number}", second + number
+            yield "orders", f"{(second - _ORDERS_S) % _CYCLE_S}-{number}", None
 
 
 def _feed(servers: str, name: str, rate: int, ended: threading.Event) -> None:
@@ -211,6 +211,8 @@ def deployment(options: argparse.Namespace, sample: Callable[[Figures], None]) -
             query.watch(lambda figures: seconds.append(figures.seconds))
             end = time.monotonic() + 60 * options.minutes
             with ks.monitoring.serve_metrics() as metrics, ks.monitoring.serve(query) as stores:
+                # All of them, because changes of stores that nobody reads wait in the driver, up to 64 MB.
+                rows = [f"{stores.url}/stores/{store}?limit=5" for store in query.stores if store in _STORES]
                 for number in range(1, 1 << 30):
                     time.sleep(options.every)
                     if options.restart and number % options.restart == 0:
@@ -219,7 +221,7 @@ def deployment(options: argparse.Namespace, sample: Callable[[Figures], None]) -
                         break
                     for _ in range(options.requests):
                         query.status()
-                        for url in (metrics.url, f"{stores.url}/stores/by-letter", f"{stores.url}/health"):
+                        for url in (metrics.url, f"{stores.url}/health", *rows):
                             urlopen(url).read()
                     status, batches = query.status(), sorted(seconds) or [0.0]
                     p50, p99 = (1000 * batches[len(batches) * share // 100] for share in (50, 99))
