@@ -203,10 +203,9 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
 
 
 def _for_handle(kind: str | None, line: str) -> str | None:
+    hint = from_java(f"{kind}.records" if kind else "KStream", ())
     field = re.search(r"""\[(["']\w+["'])\]""", line)  # of values, as if it were the column of a data frame
-    if field and kind in ("KStream", "KTable"):
-        return f"functions get one value after another: map_values(lambda value: value[{field[1]}])"
-    return from_java(f"{kind}.records" if kind else "KStream", ())
+    return f"{hint}: map_values(lambda value: value[{field[1]}])" if field and kind != "Replay" else hint
 
 
 def _for_syntax(line: str) -> str | None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import kstreamnb as ks
-from kstreamnb.background import background
+from kstreamnb.background import background, wait_until
 
 __all__ = ["CELLS", "LIMITS", "PARTS", "application", "main", "too_much"]
 
@@ -34,6 +34,7 @@ Figures = Mapping[str, float]
 LIMITS = {"mb": (0.10, 8.0), "files": (0.10, 60.0), "objects": (0.01, 500.0), "rows": (0.1, 10.0), "": (0.0, 3.0)}
 """How much more of a unit, the last word of a name, is no growth: the larger one of a share and an absolute figure."""
 _WARM_UP = 0.4
+_START_S = 300
 _TOPICS = ("clicks", "views", "orders", "users")
 _POSITIONS = {"batch", "lag", "p50 ms", "p99 ms", "run", "records"}
 """Figures that are printed only."""
@@ -219,6 +220,7 @@ def deployment(options: argparse.Namespace, sample: Callable[[Figures], None]) -
                         query.restart()
                     if time.monotonic() > end:
                         break
+                    assert wait_until(lambda: query.status(lag=False).state == "running", _START_S)
                     for _ in range(options.requests):
                         query.status()
                         for url in (metrics.url, f"{stores.url}/health", *rows):
