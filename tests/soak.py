@@ -20,9 +20,10 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from functools import partial
 from pathlib import Path
+from typing import cast
 from urllib.request import urlopen
 
 import kstreamnb as ks
@@ -34,7 +35,7 @@ Figures = Mapping[str, float]
 LIMITS = {"mb": (0.10, 8.0), "files": (0.10, 60.0), "objects": (0.01, 500.0), "rows": (0.1, 10.0), "": (0.0, 3.0)}
 """How much more of a unit, the last word of a name, is no growth: the larger one of a share and an absolute figure."""
 _WARM_UP = 0.4
-_START_S = 300
+_START_S, _ATTEMPTS = 300, 20
 _TOPICS = ("clicks", "views", "orders", "users")
 _POSITIONS = {"batch", "lag", "p50 ms", "p99 ms", "run", "records"}
 """Figures that are printed only."""
@@ -179,7 +180,18 @@ def _feed(servers: str, name: str, rate: int, ended: threading.Event) -> None:
                 return
 
 
-def _figures_of_query(query: ks.spark.Query, folder: Path) -> dict[str, float]:
+def _ask(url: str) -> None:
+    """Read a page; once more if the server has cut off the client, as it does after 15 s on a busy machine."""
+    for _ in range(_ATTEMPTS):
+        try:
+            urlopen(url).read()
+            return
+        except ConnectionError:
+            continue
+    raise TimeoutError(url)
+
+
+def _figures_of_query(query: ks.Query, folder: Path) -> dict[str, float]:
     figures = {f"driver {name}": value for name, value in _own_figures().items()}
     totals: dict[str, list[tuple[float, int, int]]] = {}
     for kind, pid in _processes():
@@ -224,7 +236,7 @@ def deployment(options: argparse.Namespace, sample: Callable[[Figures], None]) -
                     for _ in range(options.requests):
                         query.status()
                         for url in (metrics.url, f"{stores.url}/health", *rows):
-                            urlopen(url).read()
+                            _ask(url)
                     status, batches = query.status(), sorted(seconds) or [0.0]
                     p50, p99 = (1000 * batches[len(batches) * share // 100] for share in (50, 99))
                     known = {"batch": status.batch, "lag": status.lag, "p50 ms": p50, "p99 ms": p99}
@@ -291,8 +303,10 @@ def driver(options: argparse.Namespace, sample: Callable[[Figures], None]) -> No
     running = ks.TopologyTestDriver(application("soak"), partitions=2)
     piped = 0
     for second in range(1 << 30):
-        rows = enumerate(inputs(second, 200))
-        records = [ks.TopicRecord(f"soak-{topic}", -1, 0, 1000 * second + at, *row) for at, (topic, *row) in rows]
+        records = [
+            ks.TopicRecord(f"soak-{topic}", -1, 0, 1000 * second + at, key, value)
+            for at, (topic, key, value) in enumerate(inputs(second, 200))
+        ]
         running.pipe(records)
         for name in running.produced_topic_names():  # it keeps what is written until it is read
             if not name.endswith("-changelog"):
@@ -300,7 +314,7 @@ def driver(options: argparse.Namespace, sample: Callable[[Figures], None]) -> No
         running._done.clear()
         piped += len(records)
         if second % 60 == 59:
-            stores = {f"{name} rows": len(running.store(name)) for name in _STORES}
+            stores = {f"{name} rows": len(cast("Sized", running.store(name))) for name in _STORES}
             sample({"records": piped} | stores | _own_figures())
         if piped >= options.records:
             return
