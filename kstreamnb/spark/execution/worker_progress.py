@@ -105,7 +105,8 @@ class _Note:
             os.close(self._file)
         self._path, self._file = Path(), -1
         path.parent.mkdir(parents=True, exist_ok=True)
-        forget_positions(path.parent, f"{socket.gethostname()}-*", at_work=False)
+        with suppress(PermissionError):  # of another user's worker
+            forget_positions(path.parent, f"{socket.gethostname()}-*", at_work=False)
         for attempts in range(_ATTEMPTS, 0, -1):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             if (try_lock(self._file, exclusive=True) and path.exists()) or attempts == 1:
