@@ -32,13 +32,21 @@ from kstreamnb.background import background, wait_until
 __all__ = ["CELLS", "LIMITS", "PARTS", "application", "main", "too_much"]
 
 Figures = Mapping[str, float]
-LIMITS = {"mb": (0.10, 8.0), "files": (0.10, 60.0), "objects": (0.01, 500.0), "rows": (0.1, 10.0), "": (0.0, 3.0)}
+LIMITS = {
+    "mb": (0.10, 8.0),
+    "files": (0.10, 60.0),
+    "threads": (0.1, 8.0),
+    "objects": (0.01, 500.0),
+    "rows": (0.1, 10.0),
+    "": (0.0, 3.0),
+}
 """How much more of a unit, the last word of a name, is no growth: the larger one of a share and an absolute figure."""
 _WARM_UP = 0.4
 _START_S, _ATTEMPTS = 300, 20
 _TOPICS = ("clicks", "views", "orders", "users")
-_POSITIONS = {"batch", "lag", "p50 ms", "p99 ms", "run", "records"}
-"""Figures that are printed only."""
+_POSITIONS = {"batch", "lag", "p50 ms", "p99 ms", "run", "records", "jvm mb"}
+"""Figures that are printed only: a JVM takes memory up to the limit of its heap."""
+_FEWEST, _KEPT_BATCHES = 9, 120  # samples; Spark keeps the files of 100 batches
 _STORES = ("by-letter", "by-window", "by-visit", "orders", "users", "named")
 _ORDERS_S, _CYCLE_S = 40, 100  # after which an order is deleted, and a key comes back
 
@@ -68,13 +76,12 @@ def _text_of(path: Path) -> str:
 
 
 def _processes() -> Iterator[tuple[str, int]]:
-    """Yield this process and its descendants, without brokers."""
+    """Yield the descendants of this process, without brokers."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (status := _text_of(entry / "stat")):
             children.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(entry.name))
     waiting = [os.getpid()]
-    yield "driver", waiting[0]
     while waiting:
         for child in children.get(waiting.pop(), ()):
             command = _text_of(Path(f"/proc/{child}/cmdline"))
@@ -240,7 +247,8 @@ def deployment(options: argparse.Namespace, sample: Callable[[Figures], None]) -
                     status, batches = query.status(), sorted(seconds) or [0.0]
                     p50, p99 = (1000 * batches[len(batches) * share // 100] for share in (50, 99))
                     known = {"batch": status.batch, "lag": status.lag, "p50 ms": p50, "p99 ms": p99}
-                    sample(known | _figures_of_query(query, folder))
+                    if status.batch >= _KEPT_BATCHES:
+                        sample(known | _figures_of_query(query, folder))
             ended.set()
             query.stop()
             beside.stop()
@@ -334,7 +342,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--restart", type=int, default=12, help="samples between two restarts; 0: none")
     parser.add_argument("--requests", type=int, default=5, help="of each kind before each sample")
     parser.add_argument("--runs", type=int, default=100, help="of the notebook")
-    parser.add_argument("--records", type=int, default=1_000_000, help="of the driver")
+    parser.add_argument("--records", type=int, default=300_000, help="of the driver")
     parser.add_argument("--log", type=Path, help="a file for the samples")
     options = parser.parse_args(arguments)
     if len(options.parts) > 1:
@@ -354,6 +362,9 @@ def main(arguments: list[str] | None = None) -> int:
                 file.write(f"{line}\n")
 
     PARTS[part](options, sample)
+    if len(samples) < _FEWEST:
+        print(f"{part}: {len(samples)} samples are too few, so run it for longer")
+        return 1
     grown = too_much(samples)
     print(f"{part}: {'; '.join(grown)} have grown" if grown else f"{part}: nothing has grown")
     return int(bool(grown))
