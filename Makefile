@@ -27,7 +27,7 @@ SOURCES := kstreamnb tests .site
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes versions crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes versions crashes chromium postgres prometheus demo test check lint format types golden application soak test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -95,6 +95,9 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.replicated_crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.cluster.crashes --runs $(or $(RUNS),1)
 	$(PYTEST) tests/kafka/test_slow_broker.py tests/kafka/test_quotas.py -m "kafka and slow"
+
+soak: $(READY) ## Run a deployment, a notebook and a test driver for MINUTES=5, and fail if one keeps more and more (needs Java 17)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5)
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)" -n 2 --dist worksteal

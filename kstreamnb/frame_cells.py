@@ -30,7 +30,8 @@ def _unchanged(value: object) -> object:
 def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> Any:
     """Return a frame's value as JSON can hold it; ``other`` gets a value of a type that is not known.
 
-    Times, decimals, periods and intervals become text, durations seconds, arrays lists, and NaN None.
+    Times, decimals, periods and intervals become text, durations seconds, arrays lists, and NaN None. Intervals of
+    months, days and nanoseconds, such as DuckDB's, have no fixed length: they become ISO 8601 text.
 
     Example:
         >>> plain_value({"price": Decimal("1.50"), "wait": timedelta(minutes=1), "rate": float("nan")})
@@ -58,8 +59,14 @@ def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> A
     if isinstance(value, Mapping):
         return {str(name): plain_value(item, other) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_value(item, other) for item in value]
+        return _interval_text(*value) if kind == "MonthDayNano" else [plain_value(item, other) for item in value]
     return other(value)
+
+
+def _interval_text(months: int, days: int, nanoseconds: int) -> str:
+    date_part = "".join(f"{count}{unit}" for count, unit in ((months, "M"), (days, "D")) if count)
+    seconds = f"T{Decimal(nanoseconds) / 1_000_000_000:f}S" if nanoseconds or not date_part else ""
+    return f"P{date_part}{seconds}"
 
 
 def frame_package(frame: object) -> str:

@@ -175,7 +175,7 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         return (from_java(asked[1], ()) or did_you_mean(asked[1], known)) if asked else None
     handle = re.search(r"'(KStream|KTable|Replay)'|Handle\.__init__", message_of(error))
     if isinstance(error, TypeError) and handle:
-        return from_java(f"{handle[1]}.records" if handle[1] else "KStream", ())
+        return _for_handle(handle[1], line)
     if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
         called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
         return f"{called[1]} is an attribute: write it without ()" if called else None
@@ -200,6 +200,12 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         imported = '"import kstreamnb as ks"'
         return f"run {imported} first" if name == "ks" else f"write ks.{name}, after {imported}"
     return from_java(name, ()) if name[:1].isupper() or name in ("null", "true", "false") else None
+
+
+def _for_handle(kind: str | None, line: str) -> str | None:
+    hint = from_java(f"{kind}.records" if kind else "KStream", ())
+    field = re.search(r"""\[(["']\w+["'])\]""", line)  # of values, as if it were the column of a data frame
+    return f"{hint}: map_values(lambda value: value[{field[1]}])" if field and kind != "Replay" else hint
 
 
 def _for_syntax(line: str) -> str | None:

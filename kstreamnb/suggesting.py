@@ -22,7 +22,8 @@ class _SuggestingType(type):
 class Suggesting(metaclass=_SuggestingType):
     """Mixin that answers an unknown attribute with the name that was probably meant.
 
-    Names with an underscore are probed by Python and by notebooks, and get Python's own answer.
+    Names with an underscore are probed by Python and by notebooks, and get Python's own answer. Errors name a class by
+    its ``_noun``, if it has one, because users do not write its name.
     """
 
     __slots__ = ()
@@ -33,8 +34,9 @@ class Suggesting(metaclass=_SuggestingType):
             kind = type(self)
             if name.startswith("_") or any(name in vars(each) for each in kind.__mro__):
                 return object.__getattribute__(self, name)
-            article = "an" if kind.__name__[0] in "AEIOU" else "a"
-            raise UnknownNameError(f"{article} {kind.__name__}", name, dir(self), _elsewhere(kind, name))
+            noun = vars(kind).get("_noun", kind.__name__)
+            article = "an" if noun[0] in "AEIOU" else "a"
+            raise UnknownNameError(f"{article} {noun}", name, dir(self), _elsewhere(kind, name))
 
 
 def _elsewhere(kind: type, name: str) -> str | None:

@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> str:
     """Return a table as plain text with aligned columns; ``rule`` draws a line below the header.
 
+    Without a rule, the table can be read as a sample, so its cells get no marks of direction.
+
     Example:
         >>> print(text_table(["key", "value"], [["pear", "20"]]))
         key  | value
@@ -35,7 +37,17 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     if rule:
         lines.insert(1, "-+-".join("-" * width for width in widths))
-    return "\n".join(lines)
+    return isolated("\n".join(lines)) if rule else "\n".join(lines)
+
+
+def isolated(text: str) -> str:
+    r"""Return plain text that isolates quoted words of a script that is written from right to left, as `escaped` does.
+
+    Example:
+        >>> isolated('"shalom" 4'), len(isolated('"\u05e9" 4'))
+        ('"shalom" 4', 7)
+    """
+    return _RIGHT_TO_LEFT.sub("\u2068\\1\u2069", text)
 
 
 def escaped(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from kstreamnb.core.formatting import clean
+from kstreamnb.core.tables import isolated
 from kstreamnb.display.style import PLAIN, css, painted
 
 
@@ -27,12 +28,12 @@ class Canvas:
     def add(self, tag: str, about: str = "", step: int | None = None, **attributes: object) -> None:
         """Add a shape with its tooltip and the step in which it appears; ``kind`` is its class."""
         at = "" if step is None else f' data-step="{step}"'
-        body = f"><title>{escape(clean(about))}</title></{tag}>" if about else "/>"
+        body = f"><title>{escape(isolated(clean(about)))}</title></{tag}>" if about else "/>"
         self.parts.append(f"<{tag}{_attributes(attributes)}{at}{body}")
 
     def text(self, x: float, y: float, text: str, **attributes: object) -> None:
         """Add a text; an underscore in the name of an attribute is a hyphen."""
-        self.parts.append(f'<text x="{x:g}" y="{y:g}"{_attributes(attributes)}>{escape(clean(text))}</text>')
+        self.parts.append(f'<text x="{x:g}" y="{y:g}"{_attributes(attributes)}>{escape(isolated(clean(text)))}</text>')
 
     def framed(self, kind: str, title: str, words: str, width: int, height: int) -> str:
         """Return the picture as an SVG element with a title, a description in words and the style of its kind."""

@@ -122,14 +122,12 @@ def _add_repartition(graph: GraphBuilder, shared: Windowing, group: GroupFlow, n
     return shared.repartitioned[key]
 
 
-def _table(
-    node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Windowing, table: Materialization
-) -> TableFlow:
+def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], by: Windowing, table: Materialization) -> TableFlow:
     key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
-    if isinstance(grouped.windows, SessionWindows):
+    if isinstance(by.windows, SessionWindows):
         key_serde = SessionWindowedSerde(key_serde)
-    elif grouped.windows is not None:
-        key_serde = TimeWindowedSerde(key_serde, grouped.windows.size_ms or None)
+    elif by.windows is not None:
+        key_serde = TimeWindowedSerde(key_serde, by.windows.size_ms or None)
     return TableFlow(node.id, node.name, key_serde, value_serde, sources, table.store_name)
 
 

@@ -18,6 +18,7 @@ from kstreamnb.masking import masked, without_secrets
 
 Format = Literal["avro", "json_schema", "protobuf"]
 Settings = tuple[tuple[str, object], ...]
+_OF_PROTOBUF = "google/protobuf/", "google/type/", "confluent/"
 Convert: TypeAlias = Callable[[Any, Any], object]
 """``convert(value, context)`` of the registry's client; the values have the user's own types."""
 
@@ -248,4 +249,8 @@ def _deserializer(serde: RegistrySerde) -> Callable[[bytes, object], object]:
     if serde.format == "json_schema":
         decode = _module(".json_schema").JSONDeserializer
         return decode(serde.schema, from_dict=serde.from_dict, schema_registry_client=client)
-    return _module(".protobuf").ProtobufDeserializer(serde.schema, {"use.deprecated.format": False}, client)
+    # The client adds a writer's schema to descriptors that have Protobuf's own messages, such as Timestamp, already.
+    # Without a registry it reads a message by its class alone.
+    is_known = serde.schema.DESCRIPTOR.file.name.startswith(_OF_PROTOBUF)  # type: ignore[union-attr]
+    options = {"use.deprecated.format": False}
+    return _module(".protobuf").ProtobufDeserializer(serde.schema, options, None if is_known else client)

@@ -150,16 +150,17 @@ def fact_of(error: BaseException) -> str:
         return message_of(error)
     key, value = map(format_value, error.record)
     topic, partition, offset, _ = error.coordinates
-    own = cause is None or isinstance(cause, KStreamError)
-    fact = str(error) if own else f"{type(cause).__name__} {message_of(cause)}".rstrip()
+    kind = f" with {type(cause).__name__}"  # ends the message if only the user's function failed
+    fact = f"{kind[6:]} {message_of(cause)}".rstrip() if error.message.endswith(kind) else str(error)
     return f"{fact} at {topic}-{partition}@{offset} key {key} value {value}"
 
 
 def notes_of(error: BaseException) -> list[str]:
     """Return the notes without Kafka's text and the link; the cause and the node that the fact does not name."""
     cause, fact = error.__cause__, fact_of(error)
-    named = cause is None or isinstance(cause, KStreamError) or fact.startswith(f"{type(cause).__name__} ")
-    because = [] if named else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
+    kind, text = type(cause).__name__, message_of(cause)
+    named = cause is None or isinstance(cause, KStreamError) or fact.startswith(f"{kind} ") or f"{kind}: {text}" in fact
+    because = [] if named else [f"Cause: {kind}: {text}"]
     node = f'Node: "{error.node}"' if isinstance(error, ProcessingError) and error.node not in fact else None
     notes = [note for note in notes_without_link(error) if not note.startswith(_JAVA)]
     return [*because, *([node] if node else []), *notes]

@@ -94,11 +94,9 @@ def merge(self: Sample, *others: Sample) -> Sample:
     return replace(self, records=number_offsets(merged) if shared else merged, notes=notes, schema=(), serdes=serdes)
 
 
-def _lane(
-    lane: tuple[str, int, int], records: list[TopicRecord]
-) -> Iterator[tuple[int, str, int, int, int, TopicRecord]]:
+def _lane(lane: tuple[str, int, int], rows: list[TopicRecord]) -> Iterator[tuple[int, str, int, int, int, TopicRecord]]:
     greatest = -(1 << 63)
-    for row, record in enumerate(records):
+    for row, record in enumerate(rows):
         greatest = max(greatest, record.timestamp)
         yield greatest, *lane, row, record
 

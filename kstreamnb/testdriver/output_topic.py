@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
+from kstreamnb.frames import Records
 from kstreamnb.hints import did_you_mean
 from kstreamnb.suggesting import Suggesting
 
@@ -57,13 +58,13 @@ class OutputTopic(Suggesting):
         record = self.read_record()
         return record.key, record.value
 
-    def read_records(self) -> list[TopicRecord]:
-        """Read all remaining records."""
+    def read_records(self) -> Records:
+        """Read all remaining records: a list that displays as a table, and whose ``to_pandas`` makes a frame."""
         log = self._log(self.topic)
         if log is None:
-            return []
+            return Records()
         serdes = self._serdes()
-        return [log.take(*serdes) for _ in range(len(log))]
+        return Records(log.take(*serdes) for _ in range(len(log)))
 
     read_records_to_list = read_records
 

@@ -43,6 +43,8 @@ class Writable:
 class DisplayedKeyValueView(TabularRows, Writable, KeyValueView):
     """Rows by key, over all partitions."""
 
+    _noun = "key-value store"
+
     def put(self, key: object, value: object) -> None:
         """Keep a row; None removes it.
 
@@ -75,6 +77,8 @@ class DisplayedKeyValueView(TabularRows, Writable, KeyValueView):
 class DisplayedWindowView(TabularRows, Writable, WindowView):
     """Rows by key and window start, over all partitions."""
 
+    _noun = "window store"
+
     def put(self, key: object, value: object, window_start: Instant) -> None:
         """Keep a row; None removes it.
 
@@ -89,6 +93,8 @@ class DisplayedWindowView(TabularRows, Writable, WindowView):
 class DisplayedSessionView(TabularRows, Writable, SessionView):
     """Aggregates by session, over all partitions."""
 
+    _noun = "session store"
+
     def put(self, session: Windowed[object], aggregate: object) -> None:
         """Keep an aggregate; None removes it.
 
@@ -101,6 +107,8 @@ class DisplayedSessionView(TabularRows, Writable, SessionView):
 
 class DisplayedVersionedView(TabularRows, Writable, VersionedView):
     """Rows with their history, over all partitions."""
+
+    _noun = "versioned store"
 
     def put(self, key: object, value: object, timestamp: Instant) -> None:
         """Add a version; None ends the version before it.

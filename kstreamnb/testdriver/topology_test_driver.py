@@ -59,6 +59,9 @@ ViewT = TypeVar("ViewT", bound=AnyView)
 class TopologyTestDriver(Suggesting, Displayed, Closing):
     """Runs a topology deterministically in this process: feed records, read outputs, query stores, advance clocks.
 
+    It keeps the records that it was given, because `ks.Replay.of` and `verify_state` process them once more, and those
+    that it wrote until they are read.
+
     Args:
         topology: the result of ``builder.build()``, or a `Topology` made by hand.
         config: a `Config`, or a mapping with its names or Kafka's dotted ones. Default: a new `Config`.
@@ -137,7 +140,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             "changelogs": changelogs,
             "stores": stores,
         }
-        self._done: list[Callable[[TopologyTestDriver], None]] = []
+        # Calls as tuples of a method and its arguments: closures would take more memory than the records.
+        self._done: list[tuple[Any, ...]] = []
         self._closed = False
         self._fed: dict[str, None] = {}
 
@@ -216,7 +220,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         """
         self._refuse_closed()
         records, times = _topic_records(records)
-        self._done.append(lambda driver: driver.pipe(records))
+        self._done.append((TopologyTestDriver.pipe, records))
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
         feed(self.router, self.tasks, topics, records, times=times)
@@ -231,14 +235,14 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         Raises: ApplicationStateError if the driver is closed, ConfigError for a string that is not a duration.
         """
         self._refuse_closed()
-        self._done.append(lambda driver: driver.advance_wall_clock_time(by))
+        self._done.append((TopologyTestDriver.advance_wall_clock_time, by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.tasks.advance()
         self._verify()
 
     def produced_topic_names(self) -> set[str]:
         """Return the names of all topics written so far: outputs, repartition topics and changelogs."""
-        return {name for name, log in self.tasks.logs.items() if log.rows or log.named}
+        return {name for name, log in self.tasks.logs.items() if log.rows or log.named or log.removed}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> AnyView:
         """Return a view of a store of any kind, over all partitions.
@@ -391,7 +395,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def commit(self) -> None:
         """Commit all tasks: flush every cache and process what it held."""
-        self._done.append(TopologyTestDriver.commit)
+        self._done.append((TopologyTestDriver.commit,))
         self.tasks.commit()
         self._verify()
 
@@ -439,8 +443,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             other: the driver that gets the same calls.
         """
         expect(other, TopologyTestDriver, "the other driver")
-        for do in self._done:
-            do(other)
+        for method, *given in self._done:
+            method(other, *given)
 
     @property
     def fed_topics(self) -> tuple[str, ...]:
@@ -460,7 +464,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> None:
         self._refuse_closed()
-        self._done.append(lambda driver: driver._pipe_topic(topic, records, key_serde, value_serde))  # noqa: SLF001 - itself
+        self._done.append((TopologyTestDriver._pipe_topic, topic, records, key_serde, value_serde))
         self._fed[topic] = None
         feed(self.router, self.tasks, (topic,), records, key_serde, value_serde)
         self._verify()
@@ -499,7 +503,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
     def _change(self, name: str, change: StoreChange) -> None:
         """Change a store between records, and remember that for a repetition."""
         self._refuse_closed()
-        self._done.append(lambda driver: change(driver._stores(name)))  # noqa: SLF001 - itself
+        self._done.append((TopologyTestDriver._change, name, change))
         change(self._stores(name))
 
     def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:

@@ -277,6 +277,18 @@ def test_a_missing_field_is_answered_with_those_of_the_failing_record(shell: She
     assert f"Hint: {hint}\n" in shell.run(f'orders.map_values(lambda order: order["{field}"]).head(sample)')
 
 
+def test_a_missing_field_in_a_timestamp_extractor_is_answered_with_those_of_the_record(shell: Shell) -> None:
+    """With the record, as for any other function, and with what failed."""
+    shell.run('sample = ks.Sample.from_records([("orders", 0, 0, 5, "a", {"Amount": 1, "Item": "hat"})])')
+    shell.run(
+        'sold = ks.StreamsBuilder().stream("orders", timestamp_extractor=lambda record, _: record.value["amount"])'
+    )
+    shown = shell.run("sold.head(sample)")
+    assert 'the timestamp extractor failed: KeyError: \'amount\' at orders-0@0 key "a" value {"Amount": 1' in shown
+    assert 'Hint: did you mean "Amount"?\n' in shown
+    assert "Cause: " not in shown
+
+
 def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     """Frames of the kit are hidden, as are those of constructors that Python wrote; `%ks traceback` shows them."""
     assert "<string>" not in shell.run('ks.Config({"processing.guarantee": "exactly_once"})')

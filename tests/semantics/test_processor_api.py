@@ -183,7 +183,8 @@ def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
         ks.Topology().add_source("SOURCE", "logs").add_processor("P", lambda: one, "SOURCE")
     unattached = ks.Topology().add_source("SOURCE", "logs").add_processor("P", ProductCounter, "SOURCE")
     unattached.add_state_store(ks.Stores.in_memory_key_value_store("Counts"))
-    with pytest.raises(ks.errors.ProcessingError, match='failed to initialize processor "P"') as failed:
+    refused = '^failed to initialize processor "P": it uses store "Counts", which is not connected to it'
+    with pytest.raises(ks.errors.ProcessingError, match=refused) as failed:
         ks.TopologyTestDriver(unattached)
     assert 'uses store "Counts", which is not connected to it' in str(failed.value.__cause__)
 

@@ -18,8 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kstreamnb as ks
+from kstreamnb.background import wait_until
 from kstreamnb.spark.jvm.profiles import profile_settings
-from kstreamnb.spark.jvm.session import _local_settings, close_stores, query_session
+from kstreamnb.spark.jvm.session import _local_settings, close_stores, query_session, streaming_session
 from tests import howto
 
 STATES = "org.apache.spark.sql.execution.streaming.state"
@@ -527,3 +528,20 @@ def test_secrets_of_a_session_are_shown_to_nobody(tmp_path: Path, umask: int) ->
     for path in logs:
         assert b"canary" not in path.read_bytes()
         assert 0 == path.stat().st_mode & (0o007 | umask)
+
+
+@pytest.mark.spark
+def test_batches_after_their_time_are_not_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark warns at each one: in a session of weeks, that would be gigabytes of the same line."""
+    rows = streaming_session(spark).readStream.format("rate").load()
+    stream = (
+        rows.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(processingTime="1 milliseconds")
+    )
+    query = stream.start()
+    try:
+        assert wait_until(lambda: (query.lastProgress or {}).get("batchId", 0) >= 2, 60)
+    finally:
+        query.stop()
+    assert "falling behind" not in ks.spark.spark_logs().read_text()

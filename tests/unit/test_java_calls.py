@@ -37,6 +37,14 @@ def test_a_name_in_javas_spelling_is_answered_with_ours(case: tuple[type, str, s
     assert caught.value.__notes__[:-1] == [f'Hint: did you mean "{ours}"?']
 
 
+def test_a_field_of_a_stream_is_answered_with_the_function_that_gets_its_values() -> None:
+    """As pandas users write it; anything else is answered as before."""
+    error, of_replay = (TypeError(f"'{kind}' object is not subscriptable") for kind in ("KStream", "Replay"))
+    call = 'functions get one after another: map_values(lambda value: value["price"])'
+    assert str(for_python(error, 'prices = stream["price"]')).endswith(call)
+    assert "map_values" not in f"{for_python(error, 'stream[3]')} {for_python(of_replay, 'replay[0]')}"
+
+
 def test_classes_that_users_call_suggest_names() -> None:
     """Handles, factories, options and the driver are among them."""
     names = {kind.__name__ for kind, _, _ in SPELT}

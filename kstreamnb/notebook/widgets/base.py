@@ -121,6 +121,8 @@ class FactsWidget(anywidget.AnyWidget):
 
     def open(self) -> None:
         """Give the page a model, and follow what the widget shows."""
+        if self.layout.comm is None:  # closed with the widget
+            self.layout.open()
         super().open()
         for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
             audience.add(self)
@@ -130,6 +132,7 @@ class FactsWidget(anywidget.AnyWidget):
         for audience in (*self.audiences, *(cells.widgets for cells in loaded)):
             audience.discard(self)
         super().close()
+        self.layout.close()  # ipywidgets would keep this model of each widget
         self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets hides the method of a closed widget
 
     @traitlets.observe("replaced", "_view_count")

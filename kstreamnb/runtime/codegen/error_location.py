@@ -150,9 +150,16 @@ def init_error(context: TaskContext, node: str, error: BaseException) -> Process
     """Make the error about a node that could not be started."""
     java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
-    fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     hint = getattr(error, "hint", None) or _hint(context, node, error, user_line(error))
-    return ProcessingError(f'failed to initialize processor "{node}"{fact}', hint=hint, java=java, origin=origin)
+    fact = f'failed to initialize processor "{node}"{_reason(node, error)}'
+    return ProcessingError(fact, hint=hint, java=java, origin=origin)
+
+
+def _reason(node: str, error: BaseException) -> str:
+    """Return why a node failed, as the end of a sentence that names the node."""
+    if not isinstance(error, KStreamError):
+        return f" with {type(error).__name__}"
+    return ": " + error.message.replace(f'node "{node}" ', "it ", 1)
 
 
 def _error(context: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
@@ -161,9 +168,8 @@ def _error(context: TaskContext, node: str, error: BaseException, where: str, ja
     # A detail made of another error's text may quote the record, which logs must not contain.
     why = error.detail if isinstance(error, KStreamError) and error.__cause__ is None else None
     above = f"node declared at {declared}" if line and declared and line != declared else None
-    fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
     hint = _sink_hint(context, node, error) or getattr(error, "hint", None) or _hint(context, node, error, line)
-    fact, detail = f'node "{node}" failed{fact}', "; ".join(filter(None, (where, why, above)))
+    fact, detail = f'node "{node}" failed{_reason(node, error)}', "; ".join(filter(None, (where, why, above)))
     failure = ProcessingError(fact, node=node, detail=detail, hint=hint, origin=line or declared, java=java)
     failure.__cause__ = error
     return failure

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.arguments import at_least, expect
 from kstreamnb.core.extractors import extractor_of
-from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import MAX_TIME_MS, duration_ms
@@ -71,6 +70,8 @@ def check_setting_name(name: str) -> None:
     setting = other_settings().get(name)
     if setting is not None and setting.answer == "unknown":
         raise ConfigError(f'setting "{name}" does not exist', detail="Kafka has no such setting", hint=setting.words)
+    if setting is not None and setting.answer == "not supported":
+        raise ConfigError(f'setting "{name}" is not supported', hint=setting.words)
     if name not in client_setting_names():
         known = sorted({*_DOTTED, *streams_settings(), *client_setting_names()})
         detail = "neither Kafka Streams nor its clients have it; give a client's other settings its prefix (consumer.),"
@@ -150,8 +151,9 @@ class Config:
     def __post_init__(self) -> None:
         expect(self.others, Mapping, "others")
         if self.application_id is not None:
-            _check_application_id(self.application_id)
-        check_topic_name(self.dead_letter_topic or "")
+            _check_legal("application id", self.application_id, "part of a topic name")
+        if self.dead_letter_topic is not None:
+            _check_legal("dead-letter topic", self.dead_letter_topic, "the name of a topic")
         settings = vars(self)  # of a frozen object, which is not in use yet
         settings |= {name: _serde(settings[name]) for name in ("default_key_serde", "default_value_serde")}
         if self.default_timestamp_extractor is not None:
@@ -238,15 +240,15 @@ class Config:
         return {**plain, **own}
 
 
-def _check_application_id(value: str) -> None:
-    expect(value, str, "application id")
+def _check_legal(kind: str, value: str, use: str) -> None:
+    expect(value, str, kind)
     if _LEGAL.fullmatch(value):
         return
     wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")
     better = "".join(char if _LEGAL.fullmatch(char) else "-" for char in value)
-    fact = f'application id "{value}" cannot be part of a topic name'
+    fact = f'{kind} "{value}" cannot be {use}'
     detail = f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty"
-    raise ConfigError(fact, detail=detail, hint=f'"{better}" would do' if better else "name the application")
+    raise ConfigError(fact, detail=detail, hint=f'"{better}" would do' if better else "give a name, or None")
 
 
 def _serde(value: Any) -> object:

@@ -149,7 +149,9 @@ def reader_of(source: Source, partition: int, context: TaskContext, time: list[i
             java = None if isinstance(error, KStreamError) else EXTRACTOR_FAILED
             java = "Malformed Record" if plan.is_global else java
             fact = f"the timestamp extractor failed: {reason_of(error)}"
-            raise _failure(source, plan.task_id, event, fact, error, java=java) from error
+            failure = _failure(source, plan.task_id, event, fact, error, java=java)
+            failure.record = key, value
+            raise failure from error
         if timestamp < 0:
             context.drop(source.name, "negative timestamp", key, value, timestamp, position)
             return None
@@ -179,8 +181,7 @@ def _refuse(context: TaskContext, failure: ErrorContext, error: Exception) -> No
 def _failure(
     source: Any, task_id: str, record: TopicRecord, fact: str, error: Exception, *, java: str | None = None
 ) -> ProcessingError:
-    position = f"{record.topic}-{record.partition}@{record.offset}"
-    detail = f"record {position}, timestamp {record.timestamp} ms, task {task_id}"
+    detail = "record {}-{}@{}, timestamp {} ms, task {}".format(*record[:4], task_id)
     name, at, line = source.name, record[:4], user_line(error)
     hint, origin = getattr(error, "hint", None) or for_python(error, line.code if line else ""), line or source.origin
     fact = f'source "{name}" failed: {fact}'

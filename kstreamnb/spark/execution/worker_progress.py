@@ -2,7 +2,8 @@
 
 Each worker has a small file in a folder of the checkpoint. It writes the task's name when a task begins, and a thread
 adds node and record every 0.2 s while it runs, so that records themselves cost nothing. The file is locked as long as
-its process lives, and empty while it does nothing.
+its process lives, and empty while it does nothing. Spark ends workers that are idle for a minute, and queries of one
+session share workers; so a worker removes its file when it turns to another query, and those of idle ones that ended.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kstreamnb.kafka.storage.checkpoint_lock import try_lock
 from kstreamnb.spark.execution.cyclic_task import AnyTask
 
 _EVERY_S = 0.2
+_ATTEMPTS, _PAUSE_S = 5, 0.01
 _SIZE = 4096
 _exit = os._exit
 
@@ -78,24 +80,40 @@ class Restoring:
 class _Note:
     """The file of this process, and the thread that updates it."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder, self.pid = folder, os.getpid()
-        path = Path(folder, f"{socket.gethostname()}-{self.pid}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-        try_lock(self._file, exclusive=True)
+    def __init__(self) -> None:
+        self.pid, self._path, self._file = os.getpid(), Path(), -1
         self._current: tuple[str, AnyTask | Restoring, int] | None = None
         self._writing, self._busy = threading.Lock(), threading.Event()
         self._unknown = ""
         background(self._watch, "kstreamnb-position", died=self._died)
         os._exit = self._end
 
-    def begin(self, name: str, task: AnyTask | Restoring) -> None:
-        """Note that a task begins in this thread."""
+    def begin(self, folder: str, name: str, task: AnyTask | Restoring) -> None:
+        """Note in a folder that a task begins in this thread."""
+        path = Path(folder, f"{socket.gethostname()}-{self.pid}")
         with self._writing:
+            if path != self._path:
+                self._move(path)
             self._current = name, task, threading.get_ident()
             self._write(TaskPosition(name, unknown=self._unknown))
         self._busy.set()
+
+    def _move(self, path: Path) -> None:
+        """Leave the file of the query before, and create the one of this query."""
+        if self._file >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._file)
+        self._path, self._file = Path(), -1
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(PermissionError):  # of another user's worker
+            forget_positions(path.parent, f"{socket.gethostname()}-*", at_work=False)
+        for attempts in range(_ATTEMPTS, 0, -1):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            if (try_lock(self._file, exclusive=True) and path.exists()) or attempts == 1:
+                break
+            os.close(self._file)  # another worker has found it before it was locked
+            time.sleep(_PAUSE_S)
+        self._path = path
 
     def done(self) -> None:
         """Note that no task is at work."""
@@ -150,10 +168,10 @@ def noted(folder: str | None, name: str, task: AnyTask | Restoring) -> Iterator[
         yield
         return
     note = _notes.get(os.getpid())
-    if note is None or note.folder != folder:
+    if note is None:
         _notes.clear()
-        note = _notes[os.getpid()] = _Note(folder)
-    note.begin(name, task)
+        note = _notes[os.getpid()] = _Note()
+    note.begin(folder, name, task)
     try:
         yield
     finally:
@@ -182,12 +200,15 @@ def task_positions(folder: str | Path | None) -> list[TaskPosition]:
     return positions
 
 
-def forget_positions(folder: str | Path | None) -> None:
-    """Remove the files of processes that have ended."""
-    for path in Path(folder).glob("*") if folder is not None else ():
-        file = os.open(path, os.O_RDWR)
+def forget_positions(folder: str | Path | None, names: str = "*", *, at_work: bool = True) -> None:
+    """Remove the files of processes that have ended; without ``at_work`` only if no task was at work."""
+    for path in Path(folder).glob(names) if folder is not None else ():
         try:
-            if try_lock(file, exclusive=True):
-                path.unlink()
+            file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:  # removed by another process
+            continue
+        try:
+            if (at_work or not os.fstat(file).st_size) and try_lock(file, exclusive=True):
+                path.unlink(missing_ok=True)
         finally:
             os.close(file)

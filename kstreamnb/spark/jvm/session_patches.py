@@ -18,9 +18,10 @@ from kstreamnb.spark.jvm.patches import Patch
 from kstreamnb.spark.jvm.warm_up import warm_up
 
 _LOG = logging.getLogger(__name__)
-_NOISY = (  # these warn at each call about states that do not exist yet, or about sockets of finished tasks
+_NOISY = (  # these warn about states that do not exist yet, sockets of finished tasks, and batches after their time
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
 )
 _CODEGEN_MODE = "spark.sql.codegen.factoryMode"
 _INTERPRETED = {_CODEGEN_MODE: "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
@@ -60,8 +61,8 @@ def _has_caller(_: logging.LogRecord) -> bool:
     return not isinstance(threading.current_thread(), FinalizerWorker)
 
 
-def _silence_state_servers(session: SparkSession) -> None:
-    """Log only errors of the classes that warn about normal behavior of stateful operators in Python."""
+def _silence_batches(session: SparkSession) -> None:
+    """Log only errors of the classes that warn with each batch: the log of a session of weeks would fill the disk."""
     configurator = _jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
@@ -149,7 +150,7 @@ SESSION_PATCHES = (
     Patch("warm-up", "the first batch of a session comes seconds sooner", _has_no_free_slot, warm_up),
 )
 QUERY_PATCHES = (
-    Patch("quiet-state-servers", "keeps warnings about new states out of the log", _always, _silence_state_servers),
+    Patch("quiet-state-servers", "keeps warnings about each batch out of the log", _always, _silence_batches),
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)

@@ -119,10 +119,10 @@ class ChangelogFolds:
             log = self._logs.get(topic)
             if log is None:
                 continue
-            read = self._read.get(topic, 0)
+            read = max(0, self._read.get(topic, 0) - log.removed)
             for _, partition, time, key, value, headers in log.rows[read:]:
                 folds[partition].restore_changelog([(key or b"", value, time, headers)])
-            self._read[topic] = len(log.rows) if self._keep else 0
+            self._read[topic] = log.removed + len(log.rows) if self._keep else 0
             if not self._keep:
                 log.named = log.named or bool(log.rows)
                 log.rows.clear()

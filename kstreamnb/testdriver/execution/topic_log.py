@@ -19,17 +19,18 @@ class TopicLog:
     Attributes:
         name: the topic.
         serdes: key and value serde of the rows; None if the rows hold bytes.
-        rows: everything that was written.
+        rows: what was written, without the rows that were removed because they had been read.
         read: how many of the rows have been read.
+        removed: how many rows were removed.
         named: whether the topic was written although its rows are not kept.
     """
 
-    __slots__ = ("_offsets", "name", "named", "read", "rows", "serdes")
+    __slots__ = ("_offsets", "name", "named", "read", "removed", "rows", "serdes")
 
     def __init__(self, name: str, serdes: tuple[Serde, Serde] | None) -> None:
         self.name, self.serdes = name, serdes
         self.rows: list[OutputRow] = []
-        self.read = 0
+        self.read = self.removed = 0
         self.named = False
         self._offsets: dict[int, int] = {}
 
@@ -49,6 +50,9 @@ class TopicLog:
             error.add_note(f'Hint: create_output_topic("{self.name}", {part}_serde="bytes") reads any {part}')
             raise
         self.read += 1
+        if 2 * self.read >= len(self.rows):  # in few steps, because each one moves the rows that are left
+            del self.rows[: self.read]
+            self.removed, self.read = self.removed + self.read, 0
         self._offsets[partition] = offset + 1
         return TopicRecord(self.name, partition, offset, timestamp, key, value, headers)
 

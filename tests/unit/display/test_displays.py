@@ -10,6 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.tables import html_table
+from kstreamnb.display.canvas import Canvas
 from kstreamnb.display.mime import data_of, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.display.runs import overlay_of_run
@@ -148,6 +149,18 @@ def test_text_from_right_to_left_does_not_reverse_the_numbers_beside_it() -> Non
     sample = ks.Sample.from_records([("orders", 0, 0, 5, "שלום", {"שלום": 4, "مرحبا": 5, "plain": "é"})])
     for html in (sample._repr_html_(), mimebundle(sample_output(sample))["text/html"]):
         assert "&quot;<bdi>שלום</bdi>&quot;: 4, &quot;<bdi>مرحبا</bdi>&quot;: 5, &quot;plain&quot;" in html
+
+
+def test_plain_text_and_pictures_isolate_text_from_right_to_left() -> None:
+    """Columns stay aligned, because the marks have no width; a sample's text, which can be read again, has none."""
+    sample = ks.Sample.from_records([("orders", 0, 0, 5, "שלום", {"مرحبا": 5}), ("orders", 0, 1, 6, "abcd", 7)])
+    header, rule, one, two = str(sample_output(sample)).splitlines()[1:5]
+    assert '"\u2068שלום\u2069" | {"\u2068مرحبا\u2069": 5}' in one
+    assert len(re.sub("[\u2068\u2069]", "", one).split(" | ")[0]) == len(two.split(" | ")[0])
+    assert "\u2068" not in header + rule + two + str(sample) + sample.to_text()
+    canvas = Canvas()
+    canvas.text(1, 2, '"שלום": 5')
+    assert ">&quot;\u2068שלום\u2069&quot;: 5<" in canvas.parts[0]
 
 
 def test_a_long_word_wraps_in_its_cell() -> None:

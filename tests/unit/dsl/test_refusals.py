@@ -64,7 +64,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     'topic name "e\u2011f" contains the dash': lambda shop: (
         ks.Topology().add_source("in", "a").add_sink("o", "e\u2011f", "in")
     ),
-    'topic name "dead\u2011letters" contains the dash': lambda shop: ks.Config.of(
+    'dead-letter topic "dead\u2011letters" cannot be the name of a topic': lambda shop: ks.Config.of(
         {"dead_letter_topic": "dead\u2011letters"}
     ),
     'topic name must be a string, got type "int"': lambda shop: shop.orders.to(5),

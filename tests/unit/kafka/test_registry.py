@@ -173,6 +173,17 @@ def test_protobuf_messages_survive():
     assert data == serde.serialize(serde.portable(order(sku="shoe", quantity=2)))
 
 
+@pytest.mark.parametrize("name", ["timestamp.Timestamp", "wrappers.Int64Value", "struct.Struct"])
+def test_messages_of_protobuf_itself_are_values(name):
+    """The registry's client has their descriptors already, and would add them once more."""
+    module, _, kind = name.partition(".")
+    message = getattr(pytest.importorskip(f"google.protobuf.{module}_pb2"), kind)
+    serde = SchemaRegistry("mock://known").protobuf(f"orders-{module}", message)
+    assert message() == serde.deserialize(serde.serialize(message()))
+    if module == "timestamp":
+        assert 5 == serde.deserialize(serde.serialize(message(seconds=5))).seconds
+
+
 def test_bytes_without_a_schema_are_refused():
     """Data of another serde is named as such."""
     serde = SchemaRegistry("mock://bytes").avro("orders", AVRO)

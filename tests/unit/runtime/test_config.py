@@ -62,6 +62,17 @@ def test_an_application_id_must_fit_into_a_topic_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("topic", "detail", "hint"),
+    [("", "it is empty", "give a name, or None"), ("a b", 'it contains " " (U+0020)', '"a-b" would do')],
+)
+def test_a_dead_letter_topic_needs_the_name_of_a_topic(topic: str, detail: str, hint: str) -> None:
+    """It would fail at the first record that is refused, maybe after weeks."""
+    with pytest.raises(ConfigError, match=f'dead-letter topic "{topic}" cannot be the name of a topic') as error:
+        Config.of({"errors.dead.letter.queue.topic.name": topic})
+    assert (detail, hint) == (error.value.detail, error.value.hint)
+
+
+@pytest.mark.parametrize(
     "settings", [{"cache_max_bytes": "many"}, {"commit_interval_ms": -1}, {"processing_handler": "pray"}]
 )
 def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:

@@ -31,6 +31,8 @@ CELLS: dict[str, tuple[Any, Any]] = {
     "duration of NumPy": ([np.timedelta64(1_500_000_000, "ns")], [1.5]),
     "period": (pd.Period("2026-01", "M"), "2026-01"),
     "interval": (pd.Interval(0, 5), "(0, 5]"),
+    "interval of a calendar": (pa.MonthDayNano((14, -1, 7_203_500_000_000)), "P14M-1DT7203.5S"),
+    "intervals of a calendar": ([pa.MonthDayNano((0, 3, 0)), pa.MonthDayNano((0, 0, 0))], ["P3D", "PT0S"]),
     "array": (np.array([[1.5, np.nan], [2.5, 3.0]]), [[1.5, None], [2.5, 3.0]]),
     "gaps in a dict": ({"a": float("nan"), "b": pd.NaT, "c": [pd.NA]}, {"a": None, "b": None, "c": [None]}),
     "id": (UUID(int=7), UUID(int=7)),

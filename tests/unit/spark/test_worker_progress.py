@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -18,10 +19,17 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.execution import worker_progress
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import worker_died
 from kstreamnb.spark.execution.worker_cache import AnyTask
-from kstreamnb.spark.execution.worker_progress import TaskPosition, forget_positions, noted, task_positions
+from kstreamnb.spark.execution.worker_progress import (
+    Restoring,
+    TaskPosition,
+    forget_positions,
+    noted,
+    task_positions,
+)
 from kstreamnb.spark.operations.slow_batches import SlowBatches
 from kstreamnb.spark.query.batch_handler import SlowBatch
 from kstreamnb.spark.query.lifecycle import Actor, LifecycleEvent
@@ -108,6 +116,35 @@ def test_a_worker_between_two_batches_is_nowhere(tmp_path: Path) -> None:
         assert [] == task_positions(tmp_path / "workers")
         forget_positions(tmp_path / "workers")
         assert 1 == len(os.listdir(tmp_path / "workers"))
+
+
+def test_a_worker_that_runs_the_tasks_of_two_queries_has_one_file_and_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries of one session share workers: after some thousand batches, no more files could have been opened."""
+    monkeypatch.setattr(os, "_exit", os._exit)
+    monkeypatch.setattr(worker_progress, "_notes", {})
+    folders, task = (tmp_path / "one", tmp_path / "other"), Restoring()
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    for number in range(20):
+        with noted(str(folders[number % 2]), "0/0_0", task):
+            assert [["0/0_0"], []] == [
+                [each.task for each in task_positions(folders[(number + at) % 2])] for at in (0, 1)
+            ]
+    assert (before[0] + 1, before[1] + 1) == (len(os.listdir("/proc/self/fd")), threading.active_count())
+
+
+def test_a_new_worker_removes_the_files_of_idle_ones_that_ended(tmp_path: Path) -> None:
+    """Spark ends workers after an idle minute. What says where a worker died remains."""
+    folder = tmp_path / "workers"
+    with worker(tmp_path, "os._exit(3)") as process:
+        assert 3 == process.wait(60)
+    for _ in range(2):
+        with worker(tmp_path, "pass") as process:
+            assert process.stdout is not None
+            assert b"done\n" == process.stdout.readline()
+    assert [_AT_SEVEN] == task_positions(folder)
+    assert 2 == len(os.listdir(folder))
 
 
 def test_a_slow_batch_is_told_with_the_record_it_is_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

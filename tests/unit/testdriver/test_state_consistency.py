@@ -63,6 +63,26 @@ def test_changelogs_that_are_only_compared_are_not_kept() -> None:
     assert keeping.tasks.logs["kept-counts-changelog"].rows
 
 
+def test_records_that_were_read_are_not_kept() -> None:
+    """A driver that gets more and more records does not grow by what was read; offsets and comparisons continue."""
+    driver = kept(verify=True, changelogs=True)
+    names = "kept-counts-changelog", "closed"
+    counts, closed = (driver.create_output_topic(name, "bytes", "bytes") for name in names)
+    feed(driver)
+    rows = driver.tasks.logs["kept-counts-changelog"].rows
+    first = [counts.read_record() for _ in range(6)]
+    assert len(rows) < 10
+    written = driver.produced_topic_names()
+    first += [*counts.read_records(), *closed.read_records()][:4]
+    assert [] == rows == driver.tasks.logs["closed"].rows
+    assert written == driver.produced_topic_names()
+    feed(driver)
+    assert not driver.verify_state()
+    later = {(record.partition, record.offset) for record in counts.read_records()}
+    assert len(later) == 10
+    assert not later & {(record.partition, record.offset) for record in first}
+
+
 @pytest.mark.parametrize("store_type", ["persistent", "in_memory"])
 def test_a_null_in_a_joined_stream_takes_no_row_from_what_the_changelog_makes_again(store_type: Any) -> None:
     """A null is logged and deletes nothing: a join restored from its changelogs still has the row."""

@@ -162,3 +162,19 @@ def test_a_displayed_store_has_times_only_if_its_rows_have_them() -> None:
     plain = driver.get_key_value_store("counts")
     assert ("key", "value") == plain.header
     assert [('"shoe"', "1")] == list(plain.table())
+
+
+def test_an_unknown_method_names_the_kind_of_store() -> None:
+    """Users have never written the name of its class."""
+    builder = ks.StreamsBuilder()
+    grouped = builder.stream("in").group_by_key()
+    grouped.count(store="counts")
+    grouped.windowed_by(ks.TimeWindows.of(size="10ms", grace="1s")).count(store="windows")
+    grouped.windowed_by(ks.SessionWindows.of(gap="5ms", grace="1s")).count(store="sessions")
+    builder.table("rows", ks.Materialized("versions", versioned="1m"))
+    driver = ks.TopologyTestDriver(builder.build())
+    for store, kind in (
+        ("counts", "key-value"), ("windows", "window"), ("sessions", "session"), ("versions", "versioned"),
+    ):  # fmt: skip
+        with pytest.raises(ks.errors.UnknownNameError, match=f'^a {kind} store has no "putt"'):
+            _ = driver.store(store).putt

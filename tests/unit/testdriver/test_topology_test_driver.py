@@ -73,6 +73,21 @@ def test_reading_an_output_topic() -> None:
     assert [] == out.read_values_to_list() == out.read_key_values_to_list() == out.read_records_to_list()
 
 
+def test_all_records_of_an_output_are_a_table_and_a_frame() -> None:
+    """As the output of a replay is; still a list of records."""
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    driver = TopologyTestDriver(builder.build())
+    output = driver.create_output_topic("out")
+    assert [] == output.read_records()
+    driver.create_input_topic("in").pipe_input("a", 1, at=5)
+    records = output.read_records()
+    assert [TopicRecord("out", 0, 0, 5, "a", 1)] == records
+    assert [("a", 1)] == list(records.to_pandas()[["key", "value"]].itertuples(index=False, name=None))
+    assert "key | value" in str(records)
+    assert [] == output.read_records_to_list()
+
+
 def test_errors_have_kafkas_texts() -> None:
     """Unknown and empty topics, and null keys in a map."""
     driver = counting()

@@ -12,9 +12,9 @@ from kstreamnb.runtime.context.config import _DOTTED, Config, streams_settings
 
 
 def test_every_setting_of_kafka_streams_has_an_answer() -> None:
-    """All 75 of version 4.3 and 3 internal ones; those that the kit knows by name are honoured or translated."""
+    """All 75 of version 4.3 and 8 internal ones; those that the kit knows by name are honoured or translated."""
     report = ks.config_report()
-    assert len(report) == len(streams_settings()) == 78
+    assert len(report) == len(streams_settings()) == 83
     assert {each.answer for each in report} == {"honoured", "translated", "client", "not needed"}
     for each in report:
         assert each.words, each.name
@@ -28,6 +28,17 @@ def test_internal_settings_that_applications_set_are_answered() -> None:
     report = ks.config_report({fix: "true", pause: "0"})
     assert (report[fix].answer, report[pause].answer) == ("translated", "not needed")
     assert report[fix].words.startswith("StreamsBuilder(process_changes_records=True)")
+    assert "without effect" in ks.config_report({"upgrade.from": "3.4"})["upgrade.from"].words
+    assert Config.of({"__processing.threads.enabled__": "true", "internal.task.assignor.class": "com.shop.Assignor"})
+
+
+def test_another_prefix_of_internal_topics_is_refused_and_reported() -> None:
+    """Kafka Streams has such a setting. Ignored, it would make the application look for other changelogs."""
+    name = "__internal.override.topic.prefix__"
+    with pytest.raises(ks.errors.ConfigError, match=f'setting "{name}" is not supported') as error:
+        Config.of({name: "shop"})
+    assert "internal topics begin with application.id" in str(error.value.hint)
+    assert (error.value.hint, "not supported") == ks.config_report({name: "shop"})[name][-1:-3:-1]
 
 
 def test_the_settings_of_the_fraud_pipeline_are_all_honoured() -> None:

@@ -394,10 +394,11 @@ def test_a_widget_that_its_cell_makes_again_is_closed_when_no_page_shows_it() ->
         assert {first, last} == set(run.followers) == set(cells.widgets)
         first._view_count = 0
         assert [last] == [*run.followers] == [*cells.widgets]
-        assert first.comm is None
+        assert first.comm is first.layout.comm is None, "its layout is a model of its own"
         run.seek(1)
         assert "application/vnd.jupyter.widget-view+json" in first._repr_mimebundle_()[0]
         assert first.facts["position"] == 1
+        assert first.layout.comm is not None
         assert {first, last} == set(run.followers) == set(cells.widgets)
         shell.run("1 / 0", "make")
         assert [first] == [*cells.widgets], "no cell makes the last one any more; the first belongs to no cell"
