@@ -27,7 +27,7 @@ SOURCES := kstreamnb tests .site
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application test-spark test-spark-versions test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -79,6 +79,9 @@ test-spark: $(READY) ## Tests on Spark (needs Java 17)
 
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
 	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(BY_THREE)
+
+test-spark-versions: $(READY) ## Essential tests on older versions of Spark: VERSIONS="4.1.0 4.2.0"
+	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
