@@ -111,8 +111,8 @@ def run(
     if missing:
         names = ", ".join(sorted(frames)) or "none"
         raise ConfigError(f'no input was given for topic "{missing[0]}"', detail=f"inputs were given for {names}")
-    tables = _global_batches(deployment, frames)
-    tables = SimpleNamespace(value=tables) if is_connect(spark) else spark.sparkContext.broadcast(tables)
+    content = _global_batches(deployment, frames)
+    tables = SimpleNamespace(value=content) if is_connect(spark) else spark.sparkContext.broadcast(content)
     plan = BatchPlan(deployment, tables, instant_ms(wall_clock), arrival, keep_stores)
     result = _execute(_levels(frames, plan), spark, deployment)
     for name, seen in cuts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
+from typing import Any
 
 import pyspark
 
@@ -56,7 +57,10 @@ PLANS_BOUNDED_RUNS = MOVES_STATE = version_of(pyspark.__version__) >= (4, 2)
 can spread state over another number of partitions.
 """
 
+BoundedReader: Any = object
+"""The base class of readers that Spark tells of such a run."""
+
 if PLANS_BOUNDED_RUNS:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as BoundedReader
-else:
-    BoundedReader = object
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    BoundedReader = SupportsTriggerAvailableNow
