@@ -27,7 +27,7 @@ SOURCES := kstreamnb tests .site
 MEASURE := --cov --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 
 .DEFAULT_GOAL := help
-.PHONY: help site test-site test-install classes versions crashes chromium postgres prometheus demo test check lint format types golden application soak test-spark test-kafka test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-site test-install classes crashes chromium postgres prometheus demo test check lint format types golden application soak test-spark test-spark-versions test-kafka test-kafka-versions test-java test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -80,15 +80,18 @@ test-spark: $(READY) ## Tests on Spark (needs Java 17)
 test-kafka: $(READY) postgres prometheus ## Tests on a real Kafka broker (needs Java 17)
 	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow" $(BY_THREE)
 
+test-spark-versions: $(READY) ## Essential tests on older versions of Spark: VERSIONS="4.1.0 4.2.0"
+	$(BIN)/python -m tests.spark_versions $(VERSIONS)
+
+test-kafka-versions: $(READY) ## Tests on brokers of other versions of Kafka: VERSIONS="2.8.2 4.0.0"
+	$(BIN)/python -m tests.kafka.versions $(VERSIONS)
+
 test-java: $(READY) ## The same topologies on Kafka Streams itself, in the driver and on Spark (needs Maven and a JDK)
 	mvn -q -B -f tests/java/pom.xml package
 	$(PYTEST) tests/java -m java -n0 -s
 
 test-cluster: $(READY) ## Deployments on a standalone cluster, YARN, HDFS and an S3 server, under kills (needs Java 17): CLUSTER=yarn
 	$(PYTEST) tests/cluster -m "spark or kafka" -k "$(CLUSTER)"
-
-versions: $(READY) ## Tests on Kafka brokers of other versions: VERSIONS="2.8.2 4.0.0"
-	$(BIN)/python -m tests.kafka.versions $(VERSIONS)
 
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark import StorageLevel
@@ -22,6 +23,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import ConfigError, TopologyError, expect_known
 from kstreamnb.frame_cells import warn_of_cut, warn_of_unit
+from kstreamnb.kafka.java import refuse_windows
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.partition_counts import resolve_partitions
 from kstreamnb.spark.execution.batch_operator import (
@@ -38,7 +40,7 @@ from kstreamnb.spark.execution.frame_rows import by_partition, in_order
 from kstreamnb.spark.execution.record_batch import ORDER, pack
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import CUT, FIRST, LAST, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import refuse_unsupported, run_session, spark_session
+from kstreamnb.spark.jvm.session import is_connect, run_session, spark_session
 from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 from kstreamnb.spark.planning.deployment_plan import warn_of_uneven_stores
 from kstreamnb.spark.planning.output_topics import at_source, reader_serdes
@@ -68,7 +70,7 @@ def run(
 
     Args:
         topology: the topology, from ``builder.build()``.
-        spark: the session; without one, `spark_session` starts one. Default: None.
+        spark: the session, also one of Spark Connect; without one, `spark_session` starts one. Default: None.
         inputs: by topic, a Spark or pandas DataFrame with columns ``key, value, timestamp``, or a `FrameInput` that
             names the columns; or records, such as a `Sample`.
         config: as for the driver. Default: `Config()`.
@@ -93,15 +95,15 @@ def run(
         >>> [(record.key, record.value) for record in result.records("totals")[0]]
         [('a', 1), ('b', 5), ('a', 3)]
     """
-    refuse_unsupported(spark)
-    check_arguments(run, locals())
+    refuse_windows("Spark")
+    check_arguments(run, locals() | {"spark": None if is_connect(spark) else spark})
     settings = Config.of(config)
     given, count = resolve_partitions(topology, settings, partitions)
     spark = spark or spark_session()
     session = run_session(spark)
     application = plan_application(topology, settings, given, direct=True, default_partitions=count, split=None)
     _check(application)
-    slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
+    slots = spark_partitions or 2 * _slots(spark)
     deployment = plan_deployment(f"run{next(_runs)}", [application], slots)
     cuts: list[tuple[str, Observation]] = []
     frames, arrival = _frames(session, application, inputs, cuts)
@@ -111,8 +113,9 @@ def run(
     if missing:
         names = ", ".join(sorted(frames)) or "none"
         raise ConfigError(f'no input was given for topic "{missing[0]}"', detail=f"inputs were given for {names}")
-    global_batches = spark.sparkContext.broadcast(_global_batches(deployment, frames))
-    plan = BatchPlan(deployment, global_batches, instant_ms(wall_clock), arrival, keep_stores)
+    content = _global_batches(deployment, frames)
+    tables = SimpleNamespace(value=content) if is_connect(spark) else spark.sparkContext.broadcast(content)
+    plan = BatchPlan(deployment, tables, instant_ms(wall_clock), arrival, keep_stores)
     result = _execute(_levels(frames, plan), spark, deployment)
     for name, seen in cuts:
         if seen.get.get(CUT):
@@ -171,7 +174,7 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
     """Run the plan once, and keep its result."""
     kept = rows.select("target", "source", "seq", *ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        with under_way("tasks", look=lambda: _tasks_done(spark)):
+        with under_way("tasks", look=None if is_connect(spark) else lambda: _tasks_done(spark)):
             notes = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
     except Exception as error:
         kept.unpersist()
@@ -182,6 +185,13 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
         raise_first(failures)
     reports = [bytes(row["blob"]) for row in notes]
     return RunResult(kept, spark, deployment, reports)
+
+
+def _slots(spark: SparkSession) -> int:
+    """Return the number of tasks that can run at once; Spark Connect tells it only by how it divides a range."""
+    if is_connect(spark):
+        return spark.range(1 << 20).select(F.spark_partition_id()).distinct().count()
+    return spark.sparkContext.defaultParallelism
 
 
 def _tasks_done(spark: SparkSession) -> tuple[int, int]:

@@ -16,12 +16,14 @@ from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.spark.jvm.versions import MOVES_STATE
 from kstreamnb.spark.operations import rescale as rescaling
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+MOVES = pytest.mark.skipif(not MOVES_STATE, reason="this version of Spark cannot move state")
 
 
 @pytest.mark.parametrize("kind", ["commits", "out", "changelog"])
@@ -351,6 +353,7 @@ def named(name: str) -> ks.Topology:
     return builder.build()
 
 
+@MOVES
 def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     """S0-08: state moves to more Spark partitions; the query continues and counts correctly."""
     records = bench.fill("rescaled-in", 40, 4)
@@ -368,6 +371,7 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
+@MOVES
 def test_an_interrupted_rescaling_is_finished_by_another_call(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, *, committed: bool
 ) -> None:
@@ -407,6 +411,7 @@ def test_a_stopped_query_without_state_is_rescaled(bench: Bench) -> None:
     assert len(records) == len(bench.read("stateless-scale-out"))
 
 
+@MOVES
 def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     """S0-08: every new partition reads the table again before its first record; counts and joins remain correct.
 

@@ -100,7 +100,7 @@ class Cluster:
         """Yield the output of every batch of a feed."""
         reader = QuerySourceReader(SourceSettings(feed, self.deployment, max_records=1))
         start, number = reader.initialOffset(), 0
-        while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        while (end := reader.latestOffset(start)) != start:
             rows: list[Row5] = []
             for share in reader.partitions(start, end):
                 for batch in reader.read(share):

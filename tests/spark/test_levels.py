@@ -292,7 +292,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     feed = FileOffsetSource.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
     reader = QuerySourceReader(SourceSettings(feed, deployment, max_records=1))
     start = reader.initialOffset()
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    end = reader.latestOffset(start)
     (share,) = reader.partitions(start, end)
     assert reader.getCache(start, end) is None
     sent = reader.getCache(start, end)

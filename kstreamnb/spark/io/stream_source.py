@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
@@ -32,6 +31,7 @@ from kstreamnb.spark.execution.record_merge import partition_of
 from kstreamnb.spark.execution.rows import REMOVED, ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.seed import pending_batches
 from kstreamnb.spark.io.offset_source import FEW_RECORDS
+from kstreamnb.spark.jvm.versions import BoundedReader
 from kstreamnb.spark.planning.deployment import Deployment, PackedDeployment
 from kstreamnb.spark.planning.output_topics import reader_serdes
 from kstreamnb.topology.nodes import grouped
@@ -50,7 +50,7 @@ class SourceSettings:
     """Settings of a query's source: records a batch (0: all), ms between ticks (0: none), readers, patience in seconds.
 
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
-    ``follows``: batches begin as soon as records arrive, and not at intervals.
+    ``bounded``: the run ends with the records that exist. ``follows``: batches begin as soon as records arrive.
     ``growing``: topics may get more partitions, which are read once the deployment has tasks for them. ``topics`` are
     read; those that the log of offsets lacks begin with the first record that they have.
     """
@@ -62,6 +62,7 @@ class SourceSettings:
     readers: int = 2
     patience_s: float = 300.0
     again: Mapping[int, str] = field(default_factory=dict)
+    bounded: bool = False
     follows: bool = False
     growing: bool = False
     topics: tuple[str, ...] = ()
@@ -108,7 +109,7 @@ class SteadyClock:
         return int(self._ms)
 
 
-class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
+class QuerySourceReader(_SimpleStreamReaderWrapper, BoundedReader):
     """Plans batches over an offset source; reads small ones when it plans them, and all others in the workers.
 
     Spark accepts rows with a plan only from its own wrapper of simple readers; so this is one, around itself.
@@ -118,6 +119,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         super().__init__(self)
         self.settings = settings
         self._begun = False
+        self._position: dict[str, Any] = {}  # where the next batch begins, which Spark 4.1 does not pass
         self._first: Offsets | None = None
         self._clock = SteadyClock()
         self._stop: Offsets | None = None
@@ -129,12 +131,9 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
-        return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.offset_source.beginning())}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the configured number of records a batch."""
-        limit = self.settings.max_records
-        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+        if not self._position:
+            self._position = {"clock": 0, "tick": 0, "offsets": to_json(self.settings.offset_source.beginning())}
+        return self._position
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of a run over the records that exist now."""
@@ -144,15 +143,18 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         """Return the end of the available records, for the progress report."""
         return None
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
         """Return the end of the next batch; ``start`` itself if there is nothing to do."""
+        start = start or self.initialOffset()
+        if self.settings.bounded and self._stop is None:
+            self.prepareForTriggerAvailableNow()
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin, looked = self.settings, self._positions(start), self._looked
         end = self._available(begin, int(start["tick"]))
         now_ms = self._clock.read(settings.offset_source.now_ms(), int(start["clock"]))
-        if isinstance(limit, ReadMaxRows) and end != begin:
-            end = settings.offset_source.batch_end(begin, end, limit.max_rows)
+        if settings.max_records and end != begin:
+            end = settings.offset_source.batch_end(begin, end, settings.max_records)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
         idle = end == begin and not self._begins(start)
         if idle and (not due or (self._stop is not None and self._ticked)):
@@ -225,7 +227,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
-        deployment = self.settings.deployment
+        self._position, deployment = end, self.settings.deployment
         every = list(ranges(self._positions(start), from_json(end["offsets"])))
         pieces = [piece for piece in every if piece[3] > piece[2]]
         clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
@@ -243,7 +245,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         The first batch is left to a worker, too: it may still have the connections of an earlier query.
         A worker repeats what fails here: Spark retries it several times, and the query reports the failure as usual.
         """
-        first, self._begun = not self._begun, True
+        first, self._begun = not self._begun, self._begun or start != end  # equal: Spark 4.1 says where it continues
         shares = self.partitions(start, end)
         if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > FEW_RECORDS:
             return None

@@ -18,11 +18,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.spark.jvm.versions import OLDEST, Version, not_checked, warn_of_newer
 
 DISABLED_VARIABLE = "KSTREAMNB_DISABLE_PATCHES"
 DISABLED_SETTING = "spark.kstreamnb.disablePatches"
 _LOG = logging.getLogger(__name__)
-_CHECKED_SPARK = "4.3"  # the version that the patches were checked with
 _skipped: dict[str, str | None] = {}  # for each patch that was tried in this process: why it was not applied
 
 T = TypeVar("T")
@@ -37,20 +37,20 @@ class Patch(Generic[T]):
         benefit: what it saves.
         applies_to: returns why a target cannot have it, None if it can.
         apply: makes the change.
+        since: the first version of Spark that it was checked with.
     """
 
     name: str
     benefit: str
     applies_to: Callable[[T], str | None]
     apply: Callable[[T], object]
+    since: Version = OLDEST
 
     def obstacle(self, target: T, disabled: frozenset[str]) -> str | None:
         """Return why the patch is not to be applied to a target, None if it is."""
         if self.name in disabled:
             return "switched off"
-        if not pyspark.__version__.startswith(f"{_CHECKED_SPARK}."):
-            return f"checked with Spark {_CHECKED_SPARK}, this is {pyspark.__version__}"
-        return self.applies_to(target)
+        return not_checked(pyspark.__version__, self.since) or self.applies_to(target)
 
 
 def apply_patches(patches: Sequence[Patch[T]], target: T, disabled: frozenset[str]) -> None:
@@ -58,6 +58,7 @@ def apply_patches(patches: Sequence[Patch[T]], target: T, disabled: frozenset[st
 
     A patch that fails is noted and skipped: Spark then works as it does without it.
     """
+    warn_of_newer(pyspark.__version__)
     for patch in patches:
         reason = patch.obstacle(target, disabled)
         if reason is None:

@@ -288,12 +288,17 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
+def is_connect(spark: object) -> bool:
+    """Return whether a session is one of Spark Connect, whose JVM is that of a server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def refuse_unsupported(spark: object) -> None:
     """Raise ConfigError for a session of Spark Connect, and EngineError on Windows."""
     refuse_windows("Spark")
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise ConfigError(
-            "Spark Connect sessions are not supported",
+            "Spark Connect sessions are supported by ks.run alone",
             detail="a query publishes from the process of its driver, and reads state through its JVM; a Connect "
             "session offers access to neither",
             hint="run the program where the driver runs, with ks.spark.spark_session() or spark-submit",
@@ -395,8 +400,11 @@ def run_session(spark: SparkSession) -> SparkSession:
     """Return a copy of the user's session for one run, which hands more rows to Python at once unless the user has said
     how many.
 
-    The rows of a run come from frames of the user, and are read with the settings under which they were declared.
+    The rows of a run come from frames of the user, and are read with the settings under which they were declared. A
+    session of Spark Connect is used itself.
     """
+    if is_connect(spark):
+        return spark
     end_warm_up(spark)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
     if session.conf.get(_ARROW_ROWS) == QUERY_SETTINGS[_ARROW_ROWS]:
@@ -432,5 +440,7 @@ def _disabled(settings: RuntimeConfig | Mapping[str, str]) -> frozenset[str]:
 
 def move_frame(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """Return the same frame in another session of the same engine, whose settings and views count."""
+    if is_connect(spark):
+        return frame
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - has no public name
     return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.logicalPlan()), spark)  # noqa: SLF001

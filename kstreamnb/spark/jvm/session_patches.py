@@ -154,5 +154,11 @@ QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
-STREAM_PATCHES = (Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits),)
-END_PATCHES = (Patch("closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close_stores),)
+STREAM_PATCHES = (
+    Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits, since=(4, 2)),
+)
+END_PATCHES = (
+    Patch(
+        "closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close_stores, since=(4, 3)
+    ),
+)

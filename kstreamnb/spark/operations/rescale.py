@@ -8,16 +8,18 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.progress import under_way
-from kstreamnb.errors import ApplicationStateError, ConfigError
+from kstreamnb.errors import ApplicationStateError, ConfigError, SparkError
 from kstreamnb.kafka.storage.checkpoint_files import Checkpoint, CheckpointFiles
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
+from kstreamnb.spark.jvm.versions import MOVES_STATE
 from kstreamnb.spark.planning.deployment import COPY
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.state.checkpoint_manifest import other_partitions, require_manifest, write_manifest
@@ -51,6 +53,7 @@ def rescale(
     Raises:
         ApplicationStateError: the query runs, or has not finished its last batch.
         CheckpointError: an interrupted call had another number.
+        SparkError: the version of Spark cannot move state.
 
     Example:
         >>> from kstreamnb.errors import CheckpointError
@@ -72,6 +75,9 @@ def rescale(
         raise other_partitions(folder, begun, manifest.spark_partitions)
     if manifest.spark_partitions == spark_partitions and not interrupted:
         return
+    if stateful and not MOVES_STATE:
+        fact = f"Spark {pyspark.__version__} cannot move the state of a query"
+        raise SparkError(fact, hint="rescale it with Spark 4.2 or later; then any supported version continues it")
     if not folder.local and bootstrap_servers is None:
         detail = f'checkpoint "{folder}" is on a storage without locks'
         hint = "pass bootstrap_servers=…: a deployment that still runs is fenced through its cluster"

@@ -131,7 +131,8 @@ class QueryControl:
                     last_stage = self.action.sink.on_executors()
                     stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
                     on_failure.pop_all()
-                self.handle = QueryHandle(stream, lock, partial(release_stores, self.spark, stream))
+                ended = partial(release_stores, self.spark, stream)
+                self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
                 self.action.pipeline = self._pipeline(self.handle)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more

@@ -16,15 +16,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kstreamnb.background import wait_until
 from kstreamnb.kafka.storage.checkpoint_files import Presence
 from kstreamnb.spark.jvm.session import close_stores
+from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 
 _NO_ANSWER = Py4JError, OSError
 _TASKS_S = 30.0
+_LOOK_S = 0.1
 
 
 class QueryHandle:
     """The stream of one start of a query; without its JVM it is not active. No method raises Py4J's errors.
 
-    ``ended`` is called at its end, maybe twice, before the query's state changes.
+    ``ended`` is called at its end, maybe twice, before the query's state changes. A ``bounded`` stream ends when
+    it has no more input; Spark 4.1 has to be asked for that.
 
     Attributes:
         streaming: Spark's own handle.
@@ -32,8 +35,16 @@ class QueryHandle:
         gone: the JVM did not answer.
     """
 
-    def __init__(self, streaming: StreamingQuery, lock: Presence, ended: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        streaming: StreamingQuery,
+        lock: Presence,
+        ended: Callable[[], object] = lambda: None,
+        *,
+        bounded: bool = False,
+    ) -> None:
         self.streaming, self.lock, self._ended = streaming, lock, ended
+        self._ends_itself = not bounded or PLANS_BOUNDED_RUNS
         self.gone = self._has_waited = False
 
     def active(self) -> bool:
@@ -79,10 +90,17 @@ class QueryHandle:
         """Wait until the stream has ended, for whatever reason."""
         while self.active():
             with suppress(PySparkException, *_NO_ANSWER):
-                self.streaming.awaitTermination()
+                self.streaming.awaitTermination(None if self._ends_itself else _LOOK_S)
+                if not self._ends_itself and self._is_exhausted():
+                    self.streaming.stop()
             time.sleep(0.01)  # no busy loop if Spark does not wait
         with suppress(PySparkException, *_NO_ANSWER):
             self._ended()
+
+    def _is_exhausted(self) -> bool:
+        """Return whether the source had nothing when it was last asked; Spark says that it waits after a batch, too."""
+        status = self.streaming.status
+        return str(status["message"]).startswith("Waiting") and not status["isDataAvailable"]
 
     def stop(self) -> str | None:
         """Stop the stream; returns the reason in Spark's words if that takes longer than Spark waits."""

@@ -19,6 +19,7 @@ from kstreamnb.spark.execution.state_log import STATE
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
+from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
@@ -51,6 +52,7 @@ def start_stream(
         settings.tick_ms,
         settings.readers,
         again=again,
+        bounded=settings.trigger_ms is None,
         follows=settings.trigger_ms == 0,
         growing=not deployment.stateful,
         topics=deployment.application.inputs,
@@ -62,9 +64,9 @@ def start_stream(
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, relay, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     forget_later_batches(settings.files)  # an older deployment, fenced a moment ago, has written its last one by now
-    if settings.trigger_ms is None:
+    if settings.trigger_ms is None and PLANS_BOUNDED_RUNS:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+    return writer.trigger(processingTime=f"{settings.trigger_ms or 0} milliseconds").start()
 
 
 def _is_news(record: logging.LogRecord) -> bool:

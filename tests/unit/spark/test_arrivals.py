@@ -54,18 +54,19 @@ class Topic(OffsetSource):
         yield from ()
 
 
-def reader_of(topic: Topic, *, follows: bool = True) -> QuerySourceReader:
+def reader_of(topic: Topic, *, follows: bool = True, bounded: bool = False) -> QuerySourceReader:
     """A reader of a query that copies the topic."""
     builder = ks.StreamsBuilder("copying")
     builder.stream("in").to("out")
     application = plan_application(builder.build(), Config(), {"in": 1, "out": 1}, direct=True)
-    return QuerySourceReader(SourceSettings(topic, plan_deployment("copying", [application], 1), follows=follows))
+    deployment = plan_deployment("copying", [application], 1)
+    return QuerySourceReader(SourceSettings(topic, deployment, follows=follows, bounded=bounded))
 
 
 def latest(reader: QuerySourceReader, begin: int) -> int:
     """The end of the batch that begins at an offset."""
     start = {"clock": 0, "tick": 0, "offsets": {"in": {"0": begin}}}
-    found: int = reader.latestOffset(start, reader.getDefaultReadLimit())["offsets"]["in"]["0"]
+    found: int = reader.latestOffset(start)["offsets"]["in"]["0"]
     return found
 
 
@@ -111,3 +112,30 @@ def test_a_topic_that_has_grown_is_refused_though_records_arrive(monkeypatch: py
     monkeypatch.setattr(topic, "end", lambda: {"in": {0: 5, 1: 0}})
     with pytest.raises(ks.errors.PartitionError, match="has grown from 1 to 2 partitions"):
         latest(reader, 5)
+
+
+def test_a_spark_that_does_not_say_where_a_batch_begins() -> None:
+    """Spark 4.1 asks for offsets without arguments; a batch begins at the end of the one that it planned last."""
+    topic = Topic(last=5)
+    reader = reader_of(topic, follows=False)
+    end = reader.latestOffset()
+    begin = reader.initialOffset()
+    assert {"in": {"0": 5}} == end["offsets"]
+    reader.partitions(begin, end)
+    assert end == reader.latestOffset()
+    topic.last = 8
+    again = reader_of(topic, follows=False)  # after a restart it plans an empty batch at the last offset in the log
+    assert 1 == len(again.partitions(end, end))
+    assert again.getCache(end, end) is None
+    later = again.latestOffset()
+    assert {"in": {"0": 8}} == later["offsets"]
+    assert again.getCache(end, later) is None  # left to a worker, as each first batch is
+
+
+def test_a_bounded_run_has_its_end_from_its_first_batch() -> None:
+    """Spark 4.1 does not announce it."""
+    topic = Topic(last=5)
+    reader = reader_of(topic, bounded=True)
+    assert 5 == latest(reader, 0)
+    topic.last = 8
+    assert 5 == latest(reader, 5)

@@ -80,7 +80,7 @@ class Deployed:
 
     def _look(self) -> Iterator[int]:
         self.machine.clock_ms += 500
-        end = self.reader.latestOffset(self.logged, self.reader.getDefaultReadLimit())
+        end = self.reader.latestOffset(self.logged)
         if end == self.logged:
             return
         rows = [
@@ -131,7 +131,7 @@ def test_a_bounded_run_ends_though_a_tick_is_due_after_each_batch(tmp_path: Path
     planned = []
     for _ in range(20):
         query.machine.clock_ms += 5000
-        end = query.reader.latestOffset(query.logged, query.reader.getDefaultReadLimit())
+        end = query.reader.latestOffset(query.logged)
         planned += [end] if end != query.logged else []
         query.logged = end
     assert {"in": {"0": 1}} == planned[0]["offsets"]

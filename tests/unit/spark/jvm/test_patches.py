@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyspark
@@ -53,7 +54,7 @@ def test_a_patch_is_applied_unless_something_forbids_it() -> None:
 
 def test_no_patch_is_applied_to_a_spark_that_it_was_not_checked_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also not to one whose version only begins alike."""
-    patch, target = appending("for 4.3"), list[str]()
+    patch, target = replace(appending("for 4.3"), since=(4, 3)), list[str]()
     for version in ("4.2.9", "4.30.0", "5.0.0"):
         monkeypatch.setattr(pyspark, "__version__", version)
         apply_patches([patch], target, frozenset())

@@ -168,7 +168,7 @@ class RunningStream(EndedStream):
 
     isActive = True
 
-    def awaitTermination(self) -> None:
+    def awaitTermination(self, timeout: float | None = None) -> None:
         """Its caller asks again."""
 
     def stop(self) -> None:
