@@ -47,7 +47,7 @@ def isolated(text: str) -> str:
         >>> isolated('"shalom" 4'), len(isolated('"\u05e9" 4'))
         ('"shalom" 4', 7)
     """
-    return _RIGHT_TO_LEFT.sub("\u2068\\1\u2069", text)
+    return '"'.join(f"\u2068{part}\u2069" if apart else part for part, apart in _parts(text))
 
 
 def escaped(text: str) -> str:
@@ -60,11 +60,15 @@ def escaped(text: str) -> str:
         >>> escaped("<$5 and $6>")
         '&lt;<span>$</span>5 and <span>$</span>6&gt;'
     """
-    parts = clean_lines(text).split('"')
-    for number, part in enumerate(parts):
-        quoted = 0 < number < len(parts) - 1 and _RIGHT_TO_LEFT.search(part)
-        parts[number] = f"<bdi>{escape(part)}</bdi>" if quoted else escape(part)
+    parts = (f"<bdi>{escape(part)}</bdi>" if apart else escape(part) for part, apart in _parts(clean_lines(text)))
     return _FORMULA.sub(r"<span>\g<0></span>", "&quot;".join(parts))
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts between quotation marks, and whether each is quoted and written from right to left."""
+    parts = text.split('"')
+    for number, part in enumerate(parts):
+        yield part, 0 < number < len(parts) - 1 and bool(_RIGHT_TO_LEFT.search(part))
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
@@ -143,7 +147,8 @@ class Tabular(Displayed):
 
     def __str__(self) -> str:
         rows = list(self.table())
-        return clean_lines("\n".join([self.title, *([text_table(self.header, rows)] if rows else []), *self.more()]))
+        table = [text_table(self.header, rows)] if rows else []  # has marks of direction, which would be escaped
+        return "\n".join([clean_lines(self.title), *table, *map(clean_lines, self.more())])
 
     def __repr__(self) -> str:
         return f"<{clean(self.title)}>"
