@@ -77,7 +77,7 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
 def local(tmp_path):
     """A broker in a separate process, which has printed its address and leaves temporary folders in a folder."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kstreamnb.cli", "broker", "--topic", "orders:3"],
+        [sys.executable, "-m", "kstreamnb", "broker", "--topic", "orders:3"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +125,7 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
     command = ["deploy", "--servers", servers, "shop:topology", "--checkpoint", str(tmp_path / "checkpoint")]
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the suite may run with nohup, which has it ignored
     with subprocess.Popen(
-        [sys.executable, "-m", "kstreamnb.cli", *command],
+        [sys.executable, "-m", "kstreamnb", *command],
         cwd=tmp_path,
         start_new_session=True,
         stdout=subprocess.PIPE,

@@ -153,7 +153,7 @@ def test_a_broker_that_is_away_is_named_while_it_is_waited_for(opened: list[Seen
 def test_a_command_in_a_terminal_says_what_it_waits_for_in_one_line(tmp_path: Path) -> None:
     """The line is on standard error, and blank at the end; without a terminal there is none."""
     place = str(tmp_path / "sample")
-    command = [sys.executable, "-m", "kstreamnb.cli", "capture", "--servers", "localhost:1", "in", "-o", place]
+    command = [sys.executable, "-m", "kstreamnb", "capture", "--servers", "localhost:1", "in", "-o", place]
     reader, writer = pty.openpty()
     subprocess.run(command, stderr=writer, stdout=subprocess.DEVNULL, timeout=_LONG_S, check=False)
     os.close(writer)

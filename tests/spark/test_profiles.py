@@ -223,7 +223,7 @@ def test_sessions_start_from_the_classes_that_were_archived(tmp_path: Path) -> N
 
     before = output("-c", ARCHIVED)
     assert "patch class-archive = off, kstreamnb archive-classes writes it" in before
-    archive = Path(output("-m", "kstreamnb.cli", "archive-classes").removesuffix(": written\n"))
+    archive = Path(output("-m", "kstreamnb", "archive-classes").removesuffix(": written\n"))
     assert archive.stat().st_size > 100_000_000
     assert [archive] == list((tmp_path / "kstreamnb").glob("spark-*/classes-*"))
     after = output("-c", ARCHIVED)
