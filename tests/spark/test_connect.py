@@ -39,8 +39,6 @@ except ks.errors.ProcessingError as error:
 
 def test_a_run_gives_records_stores_frames_and_the_users_error() -> None:
     """As in a session with a JVM."""
-    for name in ("grpc", "grpc_status", "zstandard", "google.rpc"):
-        pytest.importorskip(name)
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, cwd=root)
     assert 0 == done.returncode, done.stderr
