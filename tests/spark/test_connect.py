@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ def topology(name, work):
     work(builder.stream("sales", value_serde="long")).to("totals")
     return builder.build()
 
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", 4).getOrCreate()
 frame = spark.createDataFrame([("a", 1, 0), ("b", 5, 1), ("a", 2, 2)], "key string, value bigint, timestamp bigint")
 totals = topology("totals", lambda sales: sales.group_by_key().reduce(int.__add__, store="sums").to_stream())
 result = ks.run(totals, spark=spark, inputs={"sales": frame})
@@ -40,7 +41,9 @@ except ks.errors.ProcessingError as error:
 def test_a_run_gives_records_stores_frames_and_the_users_error() -> None:
     """As in a session with a JVM."""
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, cwd=root)
+    with_package = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # of the server's workers
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=with_package)
     assert 0 == done.returncode, done.stderr
     assert [
         "got {'consumed': 3, 'produced': 3, 'dropped': 0}",
