@@ -471,6 +471,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def _log(self, topic: str) -> TopicLog | None:
         """Return the log of a topic; raise EngineError for a changelog whose records were not kept."""
+        if self._folds is not None:
+            self._folds.catch_up()
         log = self.tasks.logs.get(topic)
         if log is not None and log.named and not log.rows and not self._options["changelogs"]:
             hint = "make the driver with TopologyTestDriver(…, changelogs=True)"
