@@ -47,9 +47,7 @@ from kstreamnb.testdriver.store_views import (
 from kstreamnb.topology.topology import Topology
 
 _CACHE_BYTES = 10_000_000
-_RECORDS = (
-    "pass a Sample or a list of TopicRecord; for single values call create_input_topic(topic).pipe_input(key, value)"
-)
+_RECORDS = "pass a Sample or a list of TopicRecord; for one value call create_input_topic(topic).pipe_input(key, value)"
 StoreOrView: TypeAlias = AnyView | Store
 """A view, or a store that only serves an operator."""
 
