@@ -223,10 +223,7 @@ def _of_broker(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
     @click.option(
-        "--config-file",
-        "--command-config",
-        type=_FILE,
-        help="A file of properties for the clients, such as credentials.",
+        "--config-file", "--command-config", type=_FILE, help="A file of clients' properties, such as credentials."
     )
     @wraps(command)
     def run(servers: str, config_file: Path | None, **options: Any) -> None:

@@ -11,9 +11,7 @@ from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError
 
 _STORES = {"keystore": ("PKCS12", "PEM"), "truststore": ("PEM",)}
-_CONVERT = (
-    "convert it with keytool and openssl: librdkafka reads a keystore of type PKCS12 or PEM, and a truststore of PEM"
-)
+_CONVERT = "convert it with keytool and openssl: librdkafka reads keystores in PKCS12 or PEM, and truststores in PEM"
 _LOGIN = re.compile(
     r'\s*[\w.]*\b(?:Plain|Scram|OAuthBearer)LoginModule\s+(?:required|requisite|sufficient)((?:\s+\w+\s*=\s*(?:"(?:[^"\\]|\\.)*"'
     r"|[^\s\"';]+))*)\s*;\s*"

@@ -18,7 +18,8 @@ _SECRET = re.compile(
 # Bounded, and without two parts that both match the same characters: texts may be long, and written by strangers.
 _IN_ADDRESS = re.compile(r"(?<![^\s,/\"'])[^\s,/\"'@:]+:[^\s,/\"']*@")
 _IN_TEXT = re.compile(
-    r"((?:password|secret|token(?!s)|user\.info)[\w.-]{0,40}(?:=|[\"']?\s{0,9}[=:]\s{0,9}(?=[\"'])))"
+    r"((?:passw(?:or)?d|passphrase|secret|token(?!s)|user\.info|(?:api|access|private|signing)[._-]?key)[\w.-]{0,40}"
+    r"(?:[=!]=|=|[\"']?\s{0,9}(?::\s{0,9}[\w.\[\]]{1,40}\s{0,9})?(?:[=!]=|[=:])\s{0,9}(?=[\"'])))"
     r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"'()\[\]]+)",
     re.IGNORECASE,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kstreamnb.errors import TopologyError
+from kstreamnb.errors import KStreamError, TopologyError
 
 _LONGEST_NAME = 249
 _DASH = re.compile("[\u2010-\u2015\u2212]")
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_text(name: object, kind: str = "name") -> str:
@@ -30,15 +30,16 @@ def check_text(name: object, kind: str = "name") -> str:
     raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
 
 
-def check_resource_name(name: object, kind: str = "name") -> str:
+def check_resource_name(name: object, kind: str = "name", *, error: type[KStreamError] = TopologyError) -> str:
     """Return a name if topics, stores and nodes may have it.
 
     Args:
         name: the name to check.
         kind: the kind of thing, for errors. Default: "name".
+        error: the class of the error. Default: `TopologyError`.
 
-    Raises: TopologyError when it is not text, is empty, too long, "." or "..", or has other characters than letters,
-        digits, ".", "_" and "-".
+    Raises: TopologyError when it is not text; ``error`` when it is empty, too long, "." or "..", or has other
+        characters than letters, digits, ".", "_" and "-".
 
     Example:
         >>> check_resource_name("orders-2026")
@@ -52,14 +53,14 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     elif len(name) > _LONGEST_NAME:
         message = f"{kind} has {len(name)} characters, more than {_LONGEST_NAME}"
         java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
-    elif not _LEGAL_NAME.fullmatch(name):
+    elif not LEGAL_NAME.fullmatch(name):
         message = f'{kind} "{name}" has a character other than letters, digits, ".", "_" and "-"'
         java = f"Name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', '_' and '-'"
-        illegal = "".join(dict.fromkeys(_LEGAL_NAME.sub("", name)))
+        illegal = "".join(dict.fromkeys(LEGAL_NAME.sub("", name)))
         hint = f"remove {illegal!a}"
     else:
         return name
-    raise TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
+    raise error(message, hint=hint, java=f"Invalid topology: {java}" if error is TopologyError else None)
 
 
 def check_topic_name(name: object, kind: str = "topic name") -> str:

@@ -40,35 +40,29 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bo
     return isolated("\n".join(lines)) if rule else "\n".join(lines)
 
 
-def isolated(text: str) -> str:
-    r"""Return plain text that isolates quoted words of a script that is written from right to left, as `escaped` does.
+def isolated(text: str, before: str = "\u2068", after: str = "\u2069") -> str:
+    r"""Isolate quoted words of a script that is written from right to left: they would reverse the numbers beside them.
 
     Example:
         >>> isolated('"shalom" 4'), len(isolated('"\u05e9" 4'))
         ('"shalom" 4', 7)
     """
-    return '"'.join(f"\u2068{part}\u2069" if apart else part for part, apart in _parts(text))
+    first, *parts = text.split('"')
+    parts[:-1] = [f"{before}{part}{after}" if _RIGHT_TO_LEFT.search(part) else part for part in parts[:-1]]
+    return '"'.join([first, *parts])
 
 
 def escaped(text: str) -> str:
-    """Return text as HTML without markup; a front end typesets no part of it as a formula.
+    """Return text as HTML without markup, with `isolated` words; a front end typesets no part of it as a formula.
 
-    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one. Quoted text in
-    a script that is written from right to left is isolated: it would reverse the order of the numbers beside it.
+    MathJax looks for the delimiters of a formula within one element, so each is put into a separate one.
 
     Example:
         >>> escaped("<$5 and $6>")
         '&lt;<span>$</span>5 and <span>$</span>6&gt;'
     """
-    parts = (f"<bdi>{escape(part)}</bdi>" if apart else escape(part) for part, apart in _parts(clean_lines(text)))
-    return _FORMULA.sub(r"<span>\g<0></span>", "&quot;".join(parts))
-
-
-def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts between quotation marks, and whether each is quoted and written from right to left."""
-    parts = text.split('"')
-    for number, part in enumerate(parts):
-        yield part, 0 < number < len(parts) - 1 and bool(_RIGHT_TO_LEFT.search(part))
+    html = isolated(escape(clean_lines(text), quote=False), "<bdi>", "</bdi>")
+    return _FORMULA.sub(r"<span>\g<0></span>", html.replace('"', "&quot;").replace("'", "&#x27;"))
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
@@ -147,7 +141,7 @@ class Tabular(Displayed):
 
     def __str__(self) -> str:
         rows = list(self.table())
-        table = [text_table(self.header, rows)] if rows else []  # has marks of direction, which would be escaped
+        table = [text_table(self.header, rows)] if rows else []  # has marks of direction, which `clean` escapes
         return "\n".join([clean_lines(self.title), *table, *map(clean_lines, self.more())])
 
     def __repr__(self) -> str:

@@ -90,8 +90,7 @@ def overlay_of_profile(profile: RunProfile) -> Overlay:
     """Return the cost of each node as a depth of color, and its figures as a note."""
     heat, notes = {}, {}
     for each in profile.nodes:
-        share = profile.weight(each)
-        heat[each.node] = heat_of(share)
+        heat[each.node] = heat_of(profile.weight(each))
         size = pluralize(each.bytes, "byte") if each.cpu_share is None else f"{each.cpu_share:.0%} CPU"
         notes[each.node] = f"{pluralize(each.records, 'record')}, {size}"
     total = sum(store.writes for store in profile.stores) or 1

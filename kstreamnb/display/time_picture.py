@@ -214,8 +214,7 @@ def time_facts(chart: TimeChart, step: int) -> dict[str, object]:
     x = time_scale(chart)
     bars = [(span, _is_named(lane)) for lane in chart.lanes for span in lane.spans]
     values = [_value_text(span, span.value_at(step), _width(span, x), named=named) for span, named in bars]
-    before = chart.at(step)
-    times = [task.stream_time_ms for task in before.tasks]
+    times = [task.stream_time_ms for task in chart.at(step).tasks]
     now = [None if time < 0 else x(time) for time in times]
     return {"values": values, "now": now, "times": list(map(format_stream_time, times))}
 

@@ -132,29 +132,25 @@ def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], by: Windowin
 
 
 def emit_aggregate_all(
-    graph: GraphBuilder,
-    grouped: CogroupFlow,
-    table: Materialization,
-    initializer: UserFunction,
-    merger: UserFunction | None,
+    graph: GraphBuilder, by: CogroupFlow, table: Materialization, initializer: UserFunction, merger: UserFunction | None
 ) -> TableFlow:
     """Write ``aggregate_all`` into a graph."""
     store_name = table.new_store(graph, "COGROUPKSTREAM-AGGREGATE-")
-    store = aggregate_store(graph, table, store_name, grouped)
-    groups = grouped.groups
-    parents = [_repartition(graph, grouped, group, store_name).id if group.rekeyed else group.node for group in groups]
+    store = aggregate_store(graph, table, store_name, by)
+    groups = by.groups
+    parents = [_repartition(graph, by, group, store_name).id if group.rekeyed else group.node for group in groups]
     graph.co_partition(source for group in groups for source in group.sources)
     folded: list[Table] = []
     for index, aggregator in enumerate(groups.values()):
         name = graph.name_or_new(table.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}")
-        node = _aggregation(name, grouped, store, FoldSpec(initializer, aggregator, merger))
-        versioned = node.versioned if grouped.windows is None else None  # as in Java: windows inherit versions
+        node = _aggregation(name, by, store, FoldSpec(initializer, aggregator, merger))
+        versioned = node.versioned if by.windows is None else None  # as in Java: windows inherit versions
         stored = {"stores": (store_name,)} if folded else {"own": (store,)}
         folded.append(graph.add(replace(node, store=None, versioned=versioned, **stored), parents[index]))
     ids = tuple(node.id for node in folded)
     merge_name = graph.name_or_new(table.name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
     merge = graph.add(Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids), *ids)
-    return _table(merge, store, (merge.name,), grouped, table)
+    return _table(merge, store, (merge.name,), by, table)
 
 
 def emit_fold_table(graph: GraphBuilder, group: GroupFlow, table: Materialization, fold: FoldSpec) -> TableFlow:

@@ -221,12 +221,7 @@ def _learn(consumer: Consumer, servers: Servers, topics: Iterable[str]) -> None:
 
 
 def _fetch(
-    consumer: Consumer,
-    servers: Servers,
-    pieces: Sequence[Piece],
-    chunk: int,
-    skipped: list[Piece] | None,
-    silent_s: float,
+    consumer: Consumer, servers: Servers, pieces: list[Piece], chunk: int, skipped: list[Piece] | None, silent_s: float
 ) -> Generator[tuple[str, int, list[RawRecord]], None, list[Piece]]:
     """Read pieces; return the rest if nothing arrives for a while: librdkafka may never connect again (issue 5301)."""
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.

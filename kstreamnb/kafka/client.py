@@ -57,10 +57,8 @@ LOG.addHandler(logging.NullHandler())
 LOG.addFilter(_with_fields)
 
 
-def connection(
-    servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object
-) -> dict[str, object]:
-    """Merge the settings of a client: the user's replace ``defaults``, and ``settings`` (``_`` for ``.``) replace both.
+def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None, **fixed: object) -> dict[str, object]:
+    """Merge the settings of a client: the user's replace ``defaults``, and ``fixed`` ones (``_`` for ``.``) both.
 
     Example:
         >>> sorted(connection({"bootstrap.servers": "broker:9092", "receive.buffer.bytes": 65536}))
@@ -71,8 +69,8 @@ def connection(
     given = for_librdkafka(as_settings(servers))
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
-    fixed = {name.replace("_", "."): value for name, value in settings.items()}
-    return {**_USUAL, **(defaults or {}), **given, **fixed}
+    own = {name.replace("_", "."): value for name, value in fixed.items()}
+    return {**_USUAL, **(defaults or {}), **given, **own}
 
 
 def as_settings(servers: Servers) -> dict[str, object]:

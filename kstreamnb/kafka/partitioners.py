@@ -41,16 +41,14 @@ def record_bytes(topic: str, key: object, value: object, key_serde: Serde, value
     return data[0], data[1]
 
 
-def checked_partition(
-    partitioner: StreamPartitioner, topic: str, key: object, value: object, partitions: int
-) -> int | None:
+def checked_partition(partitioner: StreamPartitioner, topic: str, key: object, value: object, count: int) -> int | None:
     """Return the partition that a strategy chooses, None to let the key choose; raise PartitionError out of range."""
-    chosen = partitioner(topic, key, value, partitions)
+    chosen = partitioner(topic, key, value, count)
     if chosen is None:
         return None
-    if not isinstance(chosen, int) or not 0 <= chosen < partitions:
+    if not isinstance(chosen, int) or not 0 <= chosen < count:
         fact = f'the partitioner chose partition {chosen} of topic "{topic}"'
-        detail = f"it has {partitions} partitions, from 0 to {partitions - 1}"
+        detail = f"it has {count} partitions, from 0 to {count - 1}"
         raise PartitionError(fact, detail=detail, hint="choose exactly one partition, or None to let the key choose")
     return chosen
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, DataLossError, EngineError, FencedError
@@ -24,6 +24,8 @@ from kstreamnb.kafka.bounded_reader import first_messages
 from kstreamnb.kafka.client import Servers
 from kstreamnb.kafka.output_batch import OutputColumns
 from kstreamnb.kafka.partitioners import Content
+
+IsCutOff: TypeAlias = Callable[[], bool]
 
 FirstRecords: TypeAlias = dict[PartitionId, Content]
 """Key and value of the first record that a transaction wrote, by topic and partition."""
@@ -127,7 +129,7 @@ def repeat_call(
     *arguments: object,
     patience_s: float = _PATIENCE_S,
     closing: threading.Event | None = None,
-    cut_off: Callable[[], bool] = lambda: False,
+    cut_off: IsCutOff = lambda: False,
 ) -> None:
     """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that.
 
@@ -180,7 +182,7 @@ def call_within(
     call: Callable[[], object],
     *,
     closing: threading.Event,
-    cut_off: Callable[[], bool] = lambda: False,
+    cut_off: IsCutOff = lambda: False,
     waiting: Callable[[], int] = lambda: 0,
 ) -> None:
     """Make a call that librdkafka may never end, whatever timeout it is given.
@@ -217,21 +219,14 @@ def call_within(
 
 
 def send_offsets(
-    producer: Producer,
-    offsets: list[TopicPartition],
-    group: object,
-    patience_s: float,
-    *,
-    closing: threading.Event,
-    cut_off: Callable[[], bool],
+    producer: Producer, send: Callable[[float], object], seconds: float, closing: threading.Event, cut_off: IsCutOff
 ) -> None:
     """Add the offsets of a group to a producer's transaction.
 
     Args:
         producer: has a transaction, whose records may be on their way.
-        offsets: the offsets.
-        group: the group that they belong to.
-        patience_s: how many seconds to wait, after the last acknowledgement of a record.
+        send: sends the offsets, and may take the given number of seconds.
+        seconds: how many seconds to wait, after the last acknowledgement of a record.
         closing: ends the wait, too.
         cut_off: returns whether the producer has no broker although one answers, which ends the wait as well.
 
@@ -239,7 +234,6 @@ def send_offsets(
         KafkaException: the call failed, or has not ended in time.
     """
     given_up = threading.Event()
-    send = partial(producer.send_offsets_to_transaction, offsets, group)
 
     def waiting() -> int:
         producer.poll(0.0)  # acknowledged records are counted until then
@@ -247,7 +241,7 @@ def send_offsets(
 
     try:
         repeated = partial(repeat_call, send, _LOOK_S, closing=given_up, cut_off=cut_off)
-        call_within(patience_s, repeated, closing=closing, cut_off=cut_off, waiting=waiting)
+        call_within(seconds, repeated, closing=closing, cut_off=cut_off, waiting=waiting)
     finally:
         given_up.set()
 

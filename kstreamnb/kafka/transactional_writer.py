@@ -397,9 +397,9 @@ class TransactionalWriter(BatchWriter):
         partitions = self._partitions(positions)
         if partitions and self._group is not None:
             group = self._group.consumer_group_metadata()
+            send = partial(producer.send_offsets_to_transaction, partitions, group)
             patience_s = self._timeout_ms / 2000  # then it can still be aborted; a new producer finds the coordinator
-            cut_off = partial(self._is_cut_off, producer)
-            send_offsets(producer, partitions, group, patience_s, closing=self._closing, cut_off=cut_off)
+            send_offsets(producer, send, patience_s, self._closing, partial(self._is_cut_off, producer))
 
     def _repeat(self, producer: Producer, call: Callable[[float], object], patience_s: float = _PATIENCE_S) -> None:
         """Repeat a call of a producer until its outcome is known, or the producer is cut off from the brokers."""

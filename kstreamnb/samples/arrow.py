@@ -175,8 +175,7 @@ def read_parquet(
     table = table.select([name for name in names if name in named or not name.startswith("__index_level_")])
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
-        records = records_of_table(table, roles)
-        return records, schema_of_table(table), {}
+        return records_of_table(table, roles), schema_of_table(table), {}
     if mark is None:
         fact = f'file "{Path(path).name}" was not written by Sample.to_parquet'
         detail = f"its columns are {', '.join(table.column_names)}"

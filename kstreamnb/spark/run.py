@@ -183,8 +183,7 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
     if failures:
         kept.unpersist()
         raise_first(failures)
-    reports = [bytes(row["blob"]) for row in notes]
-    return RunResult(kept, spark, deployment, reports)
+    return RunResult(kept, spark, deployment, [bytes(row["blob"]) for row in notes])
 
 
 def _slots(spark: SparkSession) -> int:

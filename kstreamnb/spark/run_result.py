@@ -87,8 +87,7 @@ class RunResult(Displayed):
         return {**totals, "dropped": sum(self.dropped.values())}
 
     def __repr__(self) -> str:
-        counts = self.counts()
-        figures = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        figures = ", ".join(f"{count:,} {what}" for what, count in self.counts().items())
         stale = self._application.topology.stale
         mark = f"; stale: {stale}" if stale else ""
         return f"<RunResult of {self._application.id}: {figures}; outputs {', '.join(self.outputs) or 'none'}{mark}>"

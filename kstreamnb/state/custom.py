@@ -91,13 +91,7 @@ def _sessions(store: Any) -> StoredElsewhere:
     return StoredElsewhere(store, read, write, read_all)
 
 
-_KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
-    "key_value": _key_values,
-    "versioned": _key_values,
-    "lru": _key_values,
-    "window": _windows,
-    "session": _sessions,
-}
+_KINDS = {**dict.fromkeys(("key_value", "versioned", "lru"), _key_values), "window": _windows, "session": _sessions}
 
 
 def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 from kstreamnb.core.arguments import expect
@@ -94,10 +93,7 @@ class InputTopic(Suggesting):
         self._write([self._record(record) for record in records])
 
     def pipe_key_value_list(
-        self,
-        pairs: Iterable[tuple[object, object]],
-        start: Instant | None = None,
-        advance: timedelta | str | None = None,
+        self, pairs: Iterable[tuple[object, object]], start: Instant | None = None, advance: Duration | None = None
     ) -> None:
         """Pipe ``(key, value)`` pairs.
 
@@ -124,7 +120,7 @@ class InputTopic(Suggesting):
             self.pipe_input(key, value, at=at + number * step)
 
     def pipe_value_list(
-        self, values: Iterable[object], start: Instant | None = None, advance: timedelta | str | None = None
+        self, values: Iterable[object], start: Instant | None = None, advance: Duration | None = None
     ) -> None:
         """Pipe values without keys.
 
@@ -136,7 +132,7 @@ class InputTopic(Suggesting):
         expect(values, Iterable, "values")
         self.pipe_key_value_list([(None, value) for value in values], start=start, advance=advance)
 
-    def advance_time(self, by: timedelta | str) -> None:
+    def advance_time(self, by: Duration) -> None:
         """Advance the topic's clock by a duration.
 
         Args:

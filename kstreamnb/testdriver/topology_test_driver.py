@@ -47,9 +47,7 @@ from kstreamnb.testdriver.store_views import (
 from kstreamnb.topology.topology import Topology
 
 _CACHE_BYTES = 10_000_000
-_RECORDS = (
-    "pass a Sample or a list of TopicRecord; for single values call create_input_topic(topic).pipe_input(key, value)"
-)
+_RECORDS = "pass a Sample or a list of TopicRecord; for one value call create_input_topic(topic).pipe_input(key, value)"
 StoreOrView: TypeAlias = AnyView | Store
 """A view, or a store that only serves an operator."""
 
@@ -471,6 +469,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def _log(self, topic: str) -> TopicLog | None:
         """Return the log of a topic; raise EngineError for a changelog whose records were not kept."""
+        if self._folds is not None:
+            self._folds.catch_up()
         log = self.tasks.logs.get(topic)
         if log is not None and log.named and not log.rows and not self._options["changelogs"]:
             hint = "make the driver with TopologyTestDriver(…, changelogs=True)"

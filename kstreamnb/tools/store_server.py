@@ -22,8 +22,8 @@ from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError
 from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
-AnswerRequest: TypeAlias = Callable[[str, str], tuple[HTTPStatus, bytes]]
-"""``answer(path, query)`` of a URL: the status and the body."""
+Respond: TypeAlias = Callable[[str, str], tuple[HTTPStatus, bytes]]
+"""``respond(path, query)`` of a URL: the status and the body."""
 
 _MOST_CONNECTIONS = 64
 _IDLE_S = 5.0
@@ -133,13 +133,7 @@ class BoundedServer(ThreadingHTTPServer):
     request_queue_size = _MOST_CONNECTIONS  # with the default of 5, a burst of clients waits a second to connect
 
     def __init__(
-        self,
-        answer: AnswerRequest,
-        headers: Mapping[str, str],
-        port: int,
-        host: str,
-        hosts: Iterable[str],
-        token: str | None,
+        self, answer: Respond, headers: Mapping[str, str], port: int, host: str, hosts: Iterable[str], token: str | None
     ) -> None:
         try:
             super().__init__((host, port), _Handler)

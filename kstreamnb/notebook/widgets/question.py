@@ -15,19 +15,15 @@ class QuestionForm(FactsWidget):
         label: the question.
         facts: returns the question and the answer so far.
         give: keeps an answer.
-        forms: returns the question as text and as HTML.
+        show: returns the question as text and as HTML.
     """
 
     _esm = esm("question")
 
     def __init__(
-        self,
-        label: str,
-        facts: Callable[[], Facts],
-        give: Callable[[object], None],
-        forms: Callable[[], dict[str, str]],
+        self, label: str, facts: Callable[[], Facts], give: Callable[[object], None], show: Callable[[], dict[str, str]]
     ) -> None:
-        self._question, self._give, self._forms = facts, give, forms
+        self._question, self._give, self._forms = facts, give, show
         super().__init__(label)
 
     def make_facts(self) -> Facts:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.arguments import at_least, expect
 from kstreamnb.core.extractors import extractor_of
+from kstreamnb.core.names import LEGAL_NAME, check_resource_name
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import MAX_TIME_MS, duration_ms
@@ -24,7 +25,6 @@ _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_id
 _IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
 _STORE_FORMATS = ("default", "headers")
 _GUARANTEES = ("exactly_once_v2", "at_least_once")
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
 
 
@@ -154,6 +154,7 @@ class Config:
             _check_legal("application id", self.application_id, "part of a topic name")
         if self.dead_letter_topic is not None:
             _check_legal("dead-letter topic", self.dead_letter_topic, "the name of a topic")
+            check_resource_name(self.dead_letter_topic, "dead-letter topic", error=ConfigError)
         settings = vars(self)  # of a frozen object, which is not in use yet
         settings |= {name: _serde(settings[name]) for name in ("default_key_serde", "default_value_serde")}
         if self.default_timestamp_extractor is not None:
@@ -242,10 +243,10 @@ class Config:
 
 def _check_legal(kind: str, value: str, use: str) -> None:
     expect(value, str, kind)
-    if _LEGAL.fullmatch(value):
+    if LEGAL_NAME.fullmatch(value):
         return
-    wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")
-    better = "".join(char if _LEGAL.fullmatch(char) else "-" for char in value)
+    wrong = next((char for char in value if not LEGAL_NAME.fullmatch(char)), "")
+    better = "".join(char if LEGAL_NAME.fullmatch(char) else "-" for char in value)
     fact = f'{kind} "{value}" cannot be {use}'
     detail = f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty"
     raise ConfigError(fact, detail=detail, hint=f'"{better}" would do' if better else "give a name, or None")

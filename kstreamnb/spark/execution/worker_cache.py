@@ -154,8 +154,7 @@ def release(deployment: Deployment, placed: Placed, cached: CachedTask) -> None:
 
 def _measure(cached: CachedTask) -> None:
     """Estimate a task's memory, unless about as many rows were measured lately."""
-    stores = cached.task.stores.values()
-    rows = sum(map(rows_in_memory, stores))
+    rows = sum(map(rows_in_memory, cached.task.stores.values()))
     if abs(rows - cached.measured) * _MEASURED_CHANGE > cached.measured or cached.released % _MEASURED_EVERY == 0:
         cached.sizes, cached.measured = {name: memory_bytes(store) for name, store in cached.task.stores.items()}, rows
         cached.memory = sum(cached.sizes.values())

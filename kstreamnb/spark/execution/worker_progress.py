@@ -186,29 +186,28 @@ def positions_folder(checkpoint: CheckpointFiles) -> str | None:
 def task_positions(folder: str | Path | None) -> list[TaskPosition]:
     """Return the positions of busy workers, and the last positions of those that died during a task."""
     positions = []
-    for path in sorted(Path(folder).glob("*")) if folder is not None else ():
-        try:
-            file = os.open(path, os.O_RDONLY)  # also on a read-only disk
-        except FileNotFoundError:
-            continue
-        try:
-            text = os.pread(file, _SIZE, 0).decode().strip()
-            if text:
-                positions.append(TaskPosition(**{**json.loads(text), "alive": not try_lock(file, exclusive=True)}))
-        finally:
-            os.close(file)
+    for _, file in _opened(folder, os.O_RDONLY):  # also on a read-only disk
+        text = os.pread(file, _SIZE, 0).decode().strip()
+        if text:
+            positions.append(TaskPosition(**{**json.loads(text), "alive": not try_lock(file, exclusive=True)}))
     return positions
 
 
 def forget_positions(folder: str | Path | None, names: str = "*", *, at_work: bool = True) -> None:
     """Remove the files of processes that have ended; without ``at_work`` only if no task was at work."""
-    for path in Path(folder).glob(names) if folder is not None else ():
+    for path, file in _opened(folder, os.O_RDWR, names):
+        if (at_work or not os.fstat(file).st_size) and try_lock(file, exclusive=True):
+            path.unlink(missing_ok=True)
+
+
+def _opened(folder: str | Path | None, flags: int, names: str = "*") -> Iterator[tuple[Path, int]]:
+    """Yield each file of a folder while it is open, unless another process has removed it."""
+    for path in sorted(Path(folder).glob(names)) if folder is not None else ():
         try:
-            file = os.open(path, os.O_RDWR)
-        except FileNotFoundError:  # removed by another process
+            file = os.open(path, flags)
+        except FileNotFoundError:
             continue
         try:
-            if (at_work or not os.fstat(file).st_size) and try_lock(file, exclusive=True):
-                path.unlink(missing_ok=True)
+            yield path, file
         finally:
             os.close(file)

@@ -128,7 +128,7 @@ def _is_elsewhere(running: RunningStream) -> str | None:
     return None if local else "the master is not local: executors elsewhere close stores within a minute"
 
 
-def _close_stores(running: RunningStream) -> None:
+def _close(running: RunningStream) -> None:
     """Close the state stores of a stream that has ended, which Spark would write to once more up to a minute later.
 
     This uses `java/kstreamnb/StreamStores.java`.
@@ -158,7 +158,5 @@ STREAM_PATCHES = (
     Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits, since=(4, 2)),
 )
 END_PATCHES = (
-    Patch(
-        "closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close_stores, since=(4, 3)
-    ),
+    Patch("closed-stores", "a stop is the last that writes to a checkpoint", _is_elsewhere, _close, since=(4, 3)),
 )

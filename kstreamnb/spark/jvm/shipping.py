@@ -156,8 +156,7 @@ def _source(module: Module) -> Path:
 
 def _packed(source: Path) -> Path:
     """Return a zip file with a module; its name has a checksum, for Spark sends a name only once."""
-    entries = sorted(_entries(source))
-    content = [(name, path.read_bytes()) for name, path in entries]
+    content = [(name, path.read_bytes()) for name, path in sorted(_entries(source))]
     checksum = 0
     for name, data in content:
         checksum = zlib.crc32(data, zlib.crc32(name.encode(), checksum))

@@ -36,12 +36,7 @@ class QueryHandle:
     """
 
     def __init__(
-        self,
-        streaming: StreamingQuery,
-        lock: Presence,
-        ended: Callable[[], object] = lambda: None,
-        *,
-        bounded: bool = False,
+        self, streaming: StreamingQuery, lock: Presence, ended: Callable[[], object], *, bounded: bool = False
     ) -> None:
         self.streaming, self.lock, self._ended = streaming, lock, ended
         self._ends_itself = not bounded or PLANS_BOUNDED_RUNS

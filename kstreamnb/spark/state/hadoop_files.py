@@ -49,8 +49,7 @@ def checkpoint_files(checkpoint: Checkpoint, spark: SparkSession | None = None) 
     folder = local_folder(checkpoint)
     if folder is not None and (str(checkpoint).startswith("file:") or not _may_be_elsewhere(spark)):
         return LocalFiles(folder)
-    session = require_session(spark or spark_session())
-    files = HadoopFiles(session, str(checkpoint))
+    files = HadoopFiles(require_session(spark or spark_session()), str(checkpoint))
     return LocalFiles(folder) if folder is not None and files.on_disk else files
 
 

@@ -86,8 +86,7 @@ class LiveStores:
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
         """Return the answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
         with self._lock:
-            placed = placements_of(self.deployment, name)
-            tasks = self._current(placed)
+            tasks = self._current(placements_of(self.deployment, name))
             parts = [store for task in tasks for store in stores_named(task, name)]
             return self.batch, question(parts)
 

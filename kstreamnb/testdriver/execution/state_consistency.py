@@ -104,7 +104,7 @@ class ChangelogFolds:
 
     def check(self) -> StateCheck:
         """Compare every store that has a changelog with its fold; all of them have to be committed."""
-        self._catch_up()
+        self.catch_up()
         rows = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
         return StateCheck(tuple(rows), len(self._stores))
 
@@ -114,13 +114,13 @@ class ChangelogFolds:
         if result.rows:
             raise StateError("stores differ from their changelogs after a commit", detail=str(result))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Fold what was written since; to be called before rows are read, which removes them."""
         for topic, folds in self._folds.items():
             log = self._logs.get(topic)
             if log is None:
                 continue
-            read = max(0, self._read.get(topic, 0) - log.removed)
-            for _, partition, time, key, value, headers in log.rows[read:]:
+            for _, partition, time, key, value, headers in log.rows[self._read.get(topic, 0) - log.removed :]:
                 folds[partition].restore_changelog([(key or b"", value, time, headers)])
             self._read[topic] = log.removed + len(log.rows) if self._keep else 0
             if not self._keep:

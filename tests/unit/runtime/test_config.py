@@ -73,6 +73,14 @@ def test_a_dead_letter_topic_needs_the_name_of_a_topic(topic: str, detail: str, 
 
 
 @pytest.mark.parametrize(
+    ("topic", "fact"), [("..", '".." is not allowed'), ("x" * 250, "has 250 characters, more than 249")]
+)
+def test_a_dead_letter_topic_obeys_every_rule_of_kafka(topic: str, fact: str) -> None:
+    with pytest.raises(ConfigError, match=f"dead-letter topic {re.escape(fact)}"):
+        Config(dead_letter_topic=topic)
+
+
+@pytest.mark.parametrize(
     "settings", [{"cache_max_bytes": "many"}, {"commit_interval_ms": -1}, {"processing_handler": "pray"}]
 )
 def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:

@@ -89,6 +89,6 @@ def launch(query: Query, error: str | None) -> QueryHandle:
     (query.checkpoint / "metadata").touch()
     stream: Any = EndedStream(error)
     control.lifecycle.apply(LifecycleEvent.START, Actor.USER)
-    control.handle = QueryHandle(stream, SharedLock(query.checkpoint))
+    control.handle = QueryHandle(stream, SharedLock(query.checkpoint), lambda: None)
     control.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY)
     return control.handle

@@ -267,7 +267,7 @@ def test_spark_may_end_with_the_signal_that_ends_its_query(
 def test_a_query_is_displayed_after_its_jvm_has_ended(tmp_path: Path) -> None:
     """State, tasks, positions and the last error come from this process; text and HTML hold the same facts."""
     query = query_without_spark(tmp_path)
-    query.control.handle = QueryHandle(StreamOfDeadJvm(None), launch(query, None).lock)  # type: ignore[arg-type]
+    query.control.handle = QueryHandle(StreamOfDeadJvm(None), launch(query, None).lock, lambda: None)  # type: ignore[arg-type]
     query.control.fail(ks.errors.JvmGoneError("Spark's JVM is gone"), Actor.STREAM)
     for shown in (query, query.status()):
         bundle = shown._repr_mimebundle_()
