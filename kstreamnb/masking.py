@@ -18,9 +18,11 @@ _SECRET = re.compile(
 # Bounded, and without two parts that both match the same characters: texts may be long, and written by strangers.
 _IN_ADDRESS = re.compile(r"(?<![^\s,/\"'])[^\s,/\"'@:]+:[^\s,/\"']*@")
 _IN_TEXT = re.compile(
-    r"((?:password|secret|token(?!s)|user\.info)[\w.-]{0,40}(?:=|[\"']?\s{0,9}[=:]\s{0,9}(?=[\"'])))"
-    r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"'()\[\]]+)",
-    re.IGNORECASE,
+    r"((?:password|passphrase|secret|token(?!s)|user\.info|credential|(?:private|api|access)[._-]?key)[\w.-]{0,40}"
+    r"(?:=|(?:\\?[\"'])?\]?\s{0,9}[=:]\s{0,9}(?=[a-z]{0,2}\\?[\"'])))"
+    # A text in three quotation marks, in escaped ones or in plain ones, maybe cut off; or one without.
+    r"([a-z]{0,2}(?:(\"{3}|'{3}|\\[\"'])[^\n]*?(?:\3|$)|([\"'])(?:\\.|(?!\4)[^\\\n])*\4?)|[^\s,;&\"'()\[\]]+)",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
