@@ -317,7 +317,7 @@ def test_closed_sessions_are_found_without_a_look_at_all_others() -> None:
     """EmitStrategy.on_window_close asks with each record: with a scan, the cost would grow with the square."""
     store = StoreTask().make("session", retention_ms=1_000_000, persistent=False)
     begin = time.process_time()
-    for at in range(30_000):
+    for at in range(20_000):
         store.put(Windowed(f"k{at}", at, at), 1)
         if at % 3 == 0:
             store.remove(Windowed(f"k{at}", at, at))
