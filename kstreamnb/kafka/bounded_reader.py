@@ -204,7 +204,7 @@ def fetch(
             _idle[name] = consumer, known | {piece.topic for piece in pieces}
             return
         consumer.close()
-        silent_s *= 2  # the next one may wait longer for large records, or for a broker that limits its rate
+        silent_s = min(2 * silent_s, _PATIENCE_S)  # longer for large records, or for a broker that limits its rate
         if rest != left:
             left, end = rest, time.monotonic() + _PATIENCE_S
         if time.monotonic() > end:

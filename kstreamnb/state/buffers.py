@@ -10,8 +10,8 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.state.codec import LoggedBytes, Origin, context_bytes, context_size, optional_bytes, value_codec
+from kstreamnb.state.rows_by_key import TimeIndex
 from kstreamnb.state.store import NO_TIME, ChangelogRecord, RawKey, Row, Store, StoreContext
-from kstreamnb.state.timed import TimeIndex
 
 _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)

@@ -18,9 +18,9 @@ from kstreamnb.core.stores import FlushListener, StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.codec import context_size, headers_of, headers_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.rows_by_key import KeyIndex, P, TimedKey
+from kstreamnb.state.rows_by_key import KeyIndex, P, TimedKey, TimeIndex
 from kstreamnb.state.store import RawKey, Row, Rows, Store, StoreContext
-from kstreamnb.state.timed import TimedRows, TimeIndex
+from kstreamnb.state.timed import TimedRows
 from kstreamnb.state.window import SessionKey, SessionRows, WindowRows
 
 _DEFAULT_BYTES = 10 * 1024 * 1024

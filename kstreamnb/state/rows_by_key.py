@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, MutableMapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 P = TypeVar("P", bound=Any)
@@ -43,6 +43,53 @@ class KeyIndex(dict[Hashable, list[P]], Generic[P]):
         if not positions:
             del self[key]
         return taken
+
+
+class TimeIndex(dict[int, dict[Hashable, None]]):
+    """Raw keys by time, for ranges of time and for expiry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: list[int] = []
+
+    def add(self, time_ms: int, raw_key: Hashable) -> None:
+        """Add a row to the index."""
+        if time_ms not in self:
+            self[time_ms] = {}
+            insort(self._times, time_ms)
+        self[time_ms][raw_key] = None
+
+    def remove(self, time_ms: int, raw_key: Hashable) -> None:
+        """Remove a row; one that was never added is ignored."""
+        bucket = self.get(time_ms)
+        if bucket is not None:
+            del bucket[raw_key]
+            if not bucket:
+                del self[time_ms]
+                del self._times[bisect_left(self._times, time_ms)]
+
+    def drop_before(self, time_ms: int) -> None:
+        """Remove the rows before a time."""
+        end = bisect_left(self._times, time_ms)
+        for gone in self._times[:end]:
+            del self[gone]
+        del self._times[:end]
+
+    def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
+        """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
+        for time_ms in self.times_between(from_ms, to_ms):
+            yield from self[time_ms]
+
+    def times_between(self, from_ms: int, to_ms: int) -> list[int]:
+        """Return the times of a range, both ends inclusive, ascending."""
+        return self._times[bisect_left(self._times, from_ms) : bisect_right(self._times, to_ms)]
+
+    def times(self) -> Iterator[int]:
+        """Yield all times, ascending; rows may be removed meanwhile."""
+        times, last = self._times, -1
+        while (position := bisect_right(times, last)) < len(times):
+            last = times[position]
+            yield last
 
 
 def position_of(start: int, number: int, _: object = None) -> int:
@@ -89,16 +136,20 @@ class RowsByKey(RowsWithClock):
 
     ``entries`` maps each wire key to its entries, ascending: both parts of a position, and the row. Positions are
     numbers, and rows are in order of arrival; or, for ``sessions``, positions are pairs, and rows are in their order.
-    ``count`` is the number of entries.
+    ``count`` is the number of entries. ``times`` finds sessions by their ends, from the first range query on.
     """
 
     def __init__(self, *, sessions: bool = False) -> None:
         self.entries: KeyIndex[Any] = KeyIndex()
-        self.count = 0
+        self.times, self.count = TimeIndex(), 0
         self._sessions = sessions
 
     def __len__(self) -> int:
         return self.count + (self.clock is not None)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Return raw keys and rows, without a search for each."""
+        return dict([*(() if self.clock is None else ((None, self.clock),)), *self.read_all()]).items()
 
     def _find(self, raw_key: TimedKey[Any]) -> tuple[Any, tuple[int, int], list[Any], int]:
         """Return a row or None, the parts of its position, the entries of its key, and the row's index among them."""
@@ -116,7 +167,9 @@ class RowsByKey(RowsWithClock):
         """Put a row, or for None remove it; return the one that was there, or None."""
         old, parts, entries, at = self._find(raw_key)
         entries[at : at + (old is not None)] = [] if row is None else [(*parts, row)]
-        self.count += (row is not None) - (old is not None)
+        self.count += (change := (row is not None) - (old is not None))
+        if change and self.times:
+            (self.times.add if change > 0 else self.times.remove)(parts[0], raw_key)
         if entries:
             self.entries[raw_key[0]] = entries
         elif old is not None:
@@ -137,7 +190,11 @@ class RowsByKey(RowsWithClock):
         return list(map(self._position_of, entries[bisect_left(entries, (from_ms,)) :]))
 
     def keys_between(self, from_ms: int, to_ms: int) -> list[TimedKey[Any]]:
-        """Return raw keys of a range of times (ms), both ends inclusive."""
+        """Return raw keys of a range of times (ms), both ends inclusive; sessions by their ends."""
+        if self._sessions:
+            for raw_key, _ in () if self.times else self.read_all():
+                self.times.add(raw_key[1][0], raw_key)
+            return list(self.times.between(from_ms, to_ms))
         found = ((key, entry) for key in self.entries for entry in self.entries[key] if from_ms <= entry[0] <= to_ms)
         return [(key, self._position_of(entry)) for key, entry in found]
 
@@ -146,4 +203,5 @@ class RowsByKey(RowsWithClock):
         keys = [key for key, entries in self.entries.items() if entries[0][0] < time_ms]
         taken = [(key, self.entries.take_before(key, (time_ms,))) for key in keys]
         self.count -= sum(len(entries) for _, entries in taken)
+        self.times.drop_before(time_ms)
         return (((key, self._position_of(entry)), entry[2]) for key, entries in taken for entry in entries)

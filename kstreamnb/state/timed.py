@@ -7,7 +7,7 @@ sooner, after at most one more retention, because nothing can read them.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
@@ -20,7 +20,7 @@ from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
 from kstreamnb.state.custom import StoredElsewhere
 from kstreamnb.state.disk_rows import TimedDiskRows
-from kstreamnb.state.rows_by_key import KeyIndex, P, RowsByKey, TimedKey
+from kstreamnb.state.rows_by_key import KeyIndex, P, RowsByKey, TimedKey, TimeIndex
 from kstreamnb.state.store import NO_TIME, Store, StoreContext
 
 StoreClock: TypeAlias = tuple[int, ...]
@@ -76,53 +76,6 @@ class Retention:
         if not self.lag_ms:
             self.next_expiry = NO_TIME  # every row is too old on arrival
         self.observed_ms, self.kept_from = observed_ms, max(self.live_from, self.segment_from)
-
-
-class TimeIndex(dict[int, dict[Hashable, None]]):
-    """Raw keys by time, for ranges of time and for expiry."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._times: list[int] = []
-
-    def add(self, time_ms: int, raw_key: Hashable) -> None:
-        """Add a row to the index."""
-        if time_ms not in self:
-            self[time_ms] = {}
-            insort(self._times, time_ms)
-        self[time_ms][raw_key] = None
-
-    def remove(self, time_ms: int, raw_key: Hashable) -> None:
-        """Remove a row; one that was never added is ignored."""
-        bucket = self.get(time_ms)
-        if bucket is not None:
-            del bucket[raw_key]
-            if not bucket:
-                del self[time_ms]
-                del self._times[bisect_left(self._times, time_ms)]
-
-    def drop_before(self, time_ms: int) -> None:
-        """Remove the rows before a time."""
-        end = bisect_left(self._times, time_ms)
-        for gone in self._times[:end]:
-            del self[gone]
-        del self._times[:end]
-
-    def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
-        """Yield raw keys of a range of time, both ends inclusive, by time and then by insertion."""
-        for time_ms in self.times_between(from_ms, to_ms):
-            yield from self[time_ms]
-
-    def times_between(self, from_ms: int, to_ms: int) -> list[int]:
-        """Return the times of a range, both ends inclusive, ascending."""
-        return self._times[bisect_left(self._times, from_ms) : bisect_right(self._times, to_ms)]
-
-    def times(self) -> Iterator[int]:
-        """Yield all times, ascending; rows may be removed meanwhile."""
-        times, last = self._times, -1
-        while (position := bisect_right(times, last)) < len(times):
-            last = times[position]
-            yield last
 
 
 class TimedRows(Store[TimedKey[P], Any], Generic[P]):

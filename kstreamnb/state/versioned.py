@@ -11,9 +11,8 @@ from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError, StateError
 from kstreamnb.state.disk_rows import TimedDiskRows
-from kstreamnb.state.rows_by_key import KeyIndex
+from kstreamnb.state.rows_by_key import KeyIndex, TimeIndex
 from kstreamnb.state.store import ChangelogRecord, Rows, Store, StoreContext
-from kstreamnb.state.timed import TimeIndex
 
 LATEST_ROW = -1
 """The segment in the raw key of a row that is still valid."""

@@ -191,7 +191,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
             self.remove, self.rows_between = self._bind_reads(self.raw)  # type: ignore[method-assign]
 
     def _bind_put(self, rows: RowsByKey) -> Callable[..., None]:
-        by_key, retention, watched, text = rows.entries, self.retention, self.watched, self.keys.text
+        by_key, times, retention, watched, text = rows.entries, rows.times, self.retention, self.watched, self.keys.text
         encode_key, encode, least, most = self.keys.encode, self.values.encode, -self.values.small, self.values.small
 
         def put(session: Windowed[Any], aggregate: Any) -> None:
@@ -211,7 +211,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
                     watched[0](None, rows.clock, (end, 0))
                 rows.clock = end, 0
             entries, old = by_key.get(key) or by_key.setdefault(key, []), None
-            if entries and entries[-1] >= (end, start):
+            if times or (entries and entries[-1] >= (end, start)):
                 old = rows.write((key, (end, start)), row)
             else:
                 entries.append((end, start, row))
@@ -228,7 +228,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         def remove(session: Windowed[Any]) -> None:
             """Remove a session."""
             key, start, end = session
-            entries = by_key.get(key) if type(key) is text and not watched[0] else None
+            entries = by_key.get(key) if type(key) is text and not (watched[0] or rows.times) else None
             if entries is None or entries[-1][:2] != (end, start) or end > retention.observed_ms:
                 SessionRows.remove(self, session)
                 return

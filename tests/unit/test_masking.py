@@ -46,6 +46,15 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
         ('def login(password: Optional[str] = "hush"):', "def login(password: Optional[str] = ***):"),
         ("api_key = 'hush'; passwd='hush'", "api_key = ***; passwd=***"),
         ('primary_key = "id"', 'primary_key = "id"'),
+        ('login(password=f"hu{sh}", n=1)', "login(password=***, n=1)"),
+        ("settings = {'sasl.password': b'hush'}", "settings = {'sasl.password': ***}"),
+        (r'login(password="hu\"sh", n=1)', "login(password=***, n=1)"),
+        ('password = """hu"sh"""', "password = ***"),
+        ('settings = {"sasl.password": "hu sh', 'settings = {"sasl.password": ***'),
+        ('settings["sasl.password"] = "hush"', 'settings["sasl.password"] = ***'),
+        (r'"ScramLoginModule required password=\"hu sh\";"', '"ScramLoginModule required password=***;"'),
+        ('login(api_key="hush", passphrase="hush")', "login(api_key=***, passphrase=***)"),
+        ('filter(lambda _, value: value["token"] == "word")', 'filter(lambda _, value: value["token"] == "word")'),
     ],
 )
 def test_passwords_in_texts_are_masked(text: str, shown: str) -> None:
@@ -54,7 +63,24 @@ def test_passwords_in_texts_are_masked(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["a:", ":", "a:@", "password", "secret=", "token: a", "token.", "@", "'a:", "ab", ALEF, '"', "$"]
+    "part",
+    [
+        "a:",
+        ":",
+        "a:@",
+        "password",
+        "secret=",
+        "token: a",
+        "token.",
+        "key='\\\\",
+        'token="""',
+        "@",
+        "'a:",
+        "ab",
+        ALEF,
+        '"',
+        "$",
+    ],
 )
 def test_a_text_of_any_length_is_masked_in_linear_time(part: str) -> None:
     """A text that a record chose, such as the message of a dead letter, stops no page for hours."""

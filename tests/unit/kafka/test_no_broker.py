@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import BrokerError, ConfigError, MissingJavaError
+from kstreamnb.kafka import bounded_reader
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.bounded_reader import Piece
 from kstreamnb.kafka.java import java
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
@@ -136,3 +138,20 @@ def test_a_query_knows_what_its_methods_are_called_elsewhere(word: str, name: st
     with pytest.raises(ks.errors.UnknownNameError) as caught:
         getattr(Query.__new__(Query), word)
     assert f'did you mean "{name}"?' == caught.value.hint
+
+
+def test_a_read_that_often_stalls_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stall doubles the wait for the next record; hours of progress with stalls must not make it endless."""
+    monkeypatch.setattr(bounded_reader, "_CALL_S", 0.01)
+    waits: list[float] = []
+
+    def stalling(*given: Any) -> Generator[Any, None, list[Piece]]:
+        """Get one record, and no other for as long as the last argument says."""
+        (topic, partition, start, end), silent_s = given[2][0], given[-1]
+        waits.append(silent_s)
+        yield topic, partition, [start]
+        return [] if start + 1 == end else [Piece(topic, partition, start + 1, end)]
+
+    monkeypatch.setattr(bounded_reader, "_fetch", stalling)
+    assert 12 == len(list(bounded_reader.fetch(NOBODY, [Piece("in", 0, 0, 12)])))
+    assert [10, 20, 40, 80, 160, *[bounded_reader._PATIENCE_S] * 7] == waits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from random import Random
 from typing import Any
 
@@ -310,3 +311,16 @@ def test_sessions_cannot_begin_before_zero_or_end_before_they_begin(persistent: 
             store.put(session, 1)
         with pytest.raises(StateError, match="expects 0 <= start <= end"):
             store.remove(session)
+
+
+def test_closed_sessions_are_found_without_a_look_at_all_others() -> None:
+    """EmitStrategy.on_window_close asks with each record: with a scan, the cost would grow with the square."""
+    store = StoreTask().make("session", retention_ms=1_000_000, persistent=False)
+    begin = time.process_time()
+    for at in range(20_000):
+        store.put(Windowed(f"k{at}", at, at), 1)
+        if at % 3 == 0:
+            store.remove(Windowed(f"k{at}", at, at))
+        found = [(session.start, session.end) for session, _ in store.find_sessions_by_end(at - 2, at)]
+        assert [(end, end) for end in range(max(0, at - 2), at + 1) if end % 3] == found
+    assert time.process_time() - begin < 10, "the square of the number of sessions would take minutes"
