@@ -103,7 +103,7 @@ class _Note:
         if self._file >= 0:
             self._path.unlink(missing_ok=True)
             os.close(self._file)
-        self._path, self._file = Path(), -1
+        self._path, self._file, self._current = Path(), -1, None  # if the next one cannot be opened, nothing is written
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # of another user's worker
             forget_positions(path.parent, f"{socket.gethostname()}-*", at_work=False)

@@ -200,7 +200,7 @@ _JAVA_HASHES = {
     31: "0fc8bff6b4d635a2db8b6c0ce90a3cd8",
     100: "ac5e6f34f01858a4773258770366c397",
 }
-"""What `Murmur3.hash128` of Kafka Streams 4.3.1 returns for so many bytes."""
+"""Results of `Murmur3.hash128` of Kafka Streams 4.3.1, by the number of bytes."""
 
 
 @pytest.mark.parametrize(("size", "expected"), _JAVA_HASHES.items())
