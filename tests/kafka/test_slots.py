@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from threading import Event
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -167,6 +169,29 @@ def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish
         assert counts(records) == seen[-1][1]
     else:
         assert "watchers need live=True to read stores" in seen[0][1]
+
+
+def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_waiting(bench: Bench) -> None:
+    """Spark commits the batch when its watchers have returned, and the read needs that commit."""
+    bench.fill("both-in", 0, 2)
+    query = bench.deploy(counting("both"), live=False, publish="executors")
+    store = query.store("counts")
+    watched, hints = Event(), list[str | None]()
+
+    def read(figures: Any) -> None:
+        watched.set()
+        sleep(1)  # the other read has begun to wait
+        try:
+            store.all()
+        except ApplicationStateError as error:
+            hints.append(error.hint)
+
+    query.watch(read)
+    records = bench.fill("both-in", 200, 2)
+    assert watched.wait(PATIENCE_S)
+    assert counts(records) == dict(store.all())
+    assert hints
+    assert "watchers need live=True" in str(hints[0])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment, Placed
-from kstreamnb.spark.state.checkpoint_reader import await_commit, read_entries
+from kstreamnb.spark.state.checkpoint_reader import await_commit, last_batch, read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 from kstreamnb.state.query_views import Detail
 
@@ -85,12 +85,23 @@ class LiveStores:
 
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
         """Return the answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
-        with self._lock:
-            tasks = self._current(placements_of(self.deployment, name))
-            parts = [store for task in tasks for store in stores_named(task, name)]
-            return self.batch, question(parts)
+        placed = placements_of(self.deployment, name)
+        while True:
+            with self._lock:
+                behind = self._behind(placed)
+                # Before its commit the checkpoint would show the batch before.
+                if not behind or last_batch(self.checkpoint) >= self.batch:
+                    if behind:
+                        self._read(behind)
+                    tasks = (self._copies[each.number].task for each in placed)
+                    return self.batch, question([store for task in tasks for store in stores_named(task, name)])
+                batch, wait = self.batch, get_ident() != self._stream_thread
+            # Without the lock: Spark commits the batch after its watchers, which may read stores too.
+            with under_way("waiting for Spark to commit a batch"):
+                await_commit(self.checkpoint, batch, wait=wait)
 
-    def _current(self, placed: list[Placed]) -> list[Any]:
+    def _behind(self, placed: list[Placed]) -> list[Placed]:
+        """Return the tasks that need the checkpoint, after the queued changes of all."""
         behind = []
         for each in placed:
             copy = self._copies.setdefault(each.number, _StoreCopy())
@@ -99,19 +110,15 @@ class LiveStores:
             current = _catch_up(copy, trust=self._trust) and self.deployment.options.live
             if not current or (copy.seq == 0 and not copy.looked):
                 behind.append(each)
-        if behind:
-            self._read(behind)
-        return [self._copies[each.number].task for each in placed]
+        return behind
 
     def _read(self, placed: list[Placed]) -> None:
         """Apply the checkpoint's changes beyond the copies, then the queued ones."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
         require_session(self._spark)
-        with under_way("reading state from the checkpoint"):
-            # Without it the checkpoint would show the batch before.
-            await_commit(self.checkpoint, self.batch, wait=get_ident() != self._stream_thread)
-            batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
+        with under_way("reading state from the checkpoint"):
+            batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         for group, seq, deltas in entries:
             copy = self._copies[keepers[group].number]
             if seq > copy.seq + 1:  # the log was compacted meanwhile: its present content is everything
