@@ -155,7 +155,15 @@ class Snapshot(Tabular):
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph so far; topics have the topology's names."""
-        return edge_counts(self._run, self.step)
+        run, index, end = self._run, self._run.index, self._run.index.end(self.step)
+        result = Counter[tuple[str, str]]()
+        for code, positions in index.of_kind("consumed"):
+            result[run.short(code.other[0]), code.node] += bisect_left(positions, end)
+        for code, positions in index.of_kind("forwarded"):
+            result[code.node, code.other] += bisect_left(positions, end)
+        for edge, positions in run.sunk.items():
+            result[edge] += bisect_left(positions, end)
+        return dict(result)
 
     @property
     def title(self) -> str:
@@ -170,16 +178,3 @@ class Snapshot(Tabular):
             stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in held]
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
             yield task, format_stream_time(time), rows or "no stores"
-
-
-def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
-    """Count records per edge after ``step`` steps: (topic, source), (parent, child) and (sink, topic)."""
-    index, end = run.index, run.index.end(step)
-    result = Counter[tuple[str, str]]()
-    for code, positions in index.of_kind("consumed"):
-        result[run.short(code.other[0]), code.node] += bisect_left(positions, end)
-    for code, positions in index.of_kind("forwarded"):
-        result[code.node, code.other] += bisect_left(positions, end)
-    for edge, positions in run.sunk.items():
-        result[edge] += bisect_left(positions, end)
-    return dict(result)
