@@ -22,6 +22,7 @@ from kstreamnb.notebook.portable_cells import CellRun, bound_samples, notebook_o
 from kstreamnb.notebook.staleness import changed_cells
 from kstreamnb.notebook.variables import Variables, handles_in, read_names, statements, written_names
 from kstreamnb.samples import Sample
+from kstreamnb.topology.nodes import walk
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -267,7 +268,7 @@ class Cells:
         handles = self._variables.visible().items()
         now = {thing.declaration: name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
-            if declaration is held or declaration in _upstream(held):
+            if declaration in walk([held], _parents_in_cell):
                 return now.get(held, path)
         return None
 
@@ -357,9 +358,5 @@ def _line_of(declaration: Declaration) -> str:
     return f"`{declaration.origin.code}`" if declaration.origin.code else f'"{declaration.word}"'
 
 
-def _upstream(declaration: Declaration) -> Iterator[Declaration]:
-    """Yield the declarations of the same cell from which a declaration was made."""
-    for parent in declaration.parents:
-        if parent.identity.group == declaration.identity.group:
-            yield parent
-            yield from _upstream(parent)
+def _parents_in_cell(declaration: Declaration) -> list[Declaration]:
+    return [parent for parent in declaration.parents if parent.identity.group == declaration.identity.group]
