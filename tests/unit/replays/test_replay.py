@@ -210,6 +210,12 @@ def test_a_predicate_that_fails_does_not_move_the_replay(run: Replay) -> None:
 def test_what_is_not_there_is_named(run: Replay) -> None:
     """Unknown stores, steps and records raise errors that list the known ones."""
     with pytest.raises(StateError, match='store "nope" does not exist'):
+        run.now.windows("nope")
+    with pytest.raises(StateError, match='task "9_9" does not exist'):
+        run.now.state_vars("9_9")
+    with pytest.raises(StateError, match='store of task "0_0" "nope" does not exist'):
+        run.now.raw("0_0", "nope")
+    with pytest.raises(StateError, match='store "nope" does not exist'):
         run.at(0).store("nope")
     with pytest.raises(EngineError, match=r"step must be from 0, the beginning, to [0-9]+, got 99"):
         run.seek(99)
