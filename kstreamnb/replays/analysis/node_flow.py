@@ -41,6 +41,12 @@ def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     return [name for name in run.topology.nodes if name in result]
 
 
+def sources_above(run: RecordedRun, nodes: Collection[str]) -> list[Source]:
+    """Return the sources whose records reach some nodes, across internal topics."""
+    upstream = (run.topology.nodes[name] for name in above(run, nodes))
+    return [node for node in upstream if isinstance(node, Source)]
+
+
 def came_to(run: RecordedRun, node: str, **about: str) -> list[int]:
     """Return the log positions at which records reached a node: all, or those of one ``task``."""
     if isinstance(run.topology.nodes[node], Source):
