@@ -146,7 +146,10 @@ def read_names(nodes: Iterable[ast.stmt]) -> set[str]:
 
 def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
     """Return the names that statements bind at the top level of a cell."""
-    return {each.get_name() for each in _names_of(nodes).get_symbols() if each.is_assigned() or each.is_imported()}
+    binding = (node for node in nodes if not isinstance(node, ast.Delete))  # to Python's table, `del` binds as well
+    symbols = _names_of(binding).get_symbols()  # and `:=` in a comprehension declares its name as global
+    bound = (each for each in symbols if each.is_assigned() or each.is_imported() or each.is_declared_global())
+    return {each.get_name() for each in bound}
 
 
 def _names_of(nodes: Iterable[ast.stmt]) -> symtable.SymbolTable:
