@@ -68,9 +68,9 @@ def declared_in(topology: Topology, declarations: Collection[Declaration]) -> di
 
 
 def _first_rows(handle: Handle) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the first records that reach a handle, or the error that prevents them with a mark for its node.
+    """Return the first records that reach a handle, or the error that prevents them, by MIME type, and marks by node.
 
-    Both are by MIME type; empty without a sample.
+    Both are empty without a sample.
     """
     if handle.declaration_log.sample is None or not has_records(handle):
         return {}, {}

@@ -63,8 +63,9 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
     result = edited(source, edits)
     try:
         _check(ast.parse(result))
-    except (SyntaxError, EngineError) as error:  # Python does not always say where an f-string's parts are
-        raise _refusal("it is part of a string that is put together", next(iter(found)).lineno) from error
+    except (SyntaxError, EngineError):  # Python does not always say where an f-string's parts are
+        line = next(iter(found)).lineno
+        raise _refusal("it is part of a string that is put together", line) from None  # the cause has lines of code
     in_order = sorted(found, key=lambda secret: (secret.lineno, secret.col_offset))
     return result, tuple(dict.fromkeys(found[secret] for secret in in_order))
 
