@@ -93,17 +93,19 @@ def declared(entry: Mapping[str, object]) -> Judge | None:
     is the answer given. Letters are the right ones and those that have a reason.
     """
     check = FORMS.get(str(entry.get("form"))) if "answer" in entry else None
-    options = {name: entry[name] for name in ("unit", "also") if name in entry}
+    options = {name: entry[name] for name in _OPTIONS.get(str(entry.get("form")), ()) if name in entry}
     reasons = cast("Mapping[str, str]", entry.get("reasons", {}))
     return check and partial(check, right=entry["answer"], reasons=reasons, **options)
 
 
 def check_entry(name: str, entry: Mapping[str, object]) -> None:
     """Raise KStreamError for an unknown form or unit, or an answer of a type that the form does not take."""
-    forms = [str(entry["form"])] if "form" in entry else []
-    expect_known(f'form of exercise "{name}"', forms, (*FORMS, "function"), error=KStreamError)
+    form = str(entry.get("form", ""))
+    expect_known(f'form of exercise "{name}"', [form] if form else [], (*FORMS, "function"), error=KStreamError)
+    options = [option for option in ("unit", "also") if option in entry]
+    expect_known(f'field of exercise "{name}" with form "{form}"', options, _OPTIONS.get(form, ()), error=KStreamError)
     expect_known(f'unit of exercise "{name}"', {entry.get("unit", "s")}, _UNITS, error=KStreamError)
-    if "answer" in entry and (kind := _ANSWERS.get(*(forms or [""]))):
+    if "answer" in entry and (kind := _ANSWERS.get(form)):
         expect(entry["answer"], kind, f'answer of exercise "{name}"')
 
 
@@ -166,4 +168,5 @@ def _about(answer: object, reason: str) -> str:
 
 
 FORMS: Mapping[str, Callable[..., str]] = {"number": _number, "word": _word, "list": _list, "letters": _letters}
+_OPTIONS = {"number": ("unit",), "word": ("also",)}
 _ANSWERS = {"number": int | float | list, "word": str, "list": list, "letters": str}

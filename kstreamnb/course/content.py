@@ -15,13 +15,16 @@ from pathlib import Path
 from runpy import run_path
 from typing import TypeVar
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.course.answers import FORMS, Judge, check_entry, declared, function_only
 from kstreamnb.errors import KStreamError
 from kstreamnb.hints import expect_known, unknown
 
 Entry = TypeVar("Entry")
 _TEXTS = Path(__file__).parent / "chapters"
-_FIELDS = ("form", "answer", "unit", "also", "reasons", "right", "hints", "solution")
+_TEXTUAL = dict.fromkeys(("form", "unit", "right", "solution"), str)
+_FIELDS: Mapping[str, type] = {**_TEXTUAL, "answer": object, "also": list, "hints": list, "reasons": dict}
+"""The fields of an exercise with their types; the type of an answer depends on its form."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Exercise:
         Raises: KStreamError for a mistake in its declaration.
         """
         expect_known(f'field of exercise "{self.name}"', self.entry, _FIELDS, error=KStreamError)
+        for field_name, value in self.entry.items():
+            expect(value, _FIELDS[field_name], f'{field_name} of exercise "{self.name}"')
         check_entry(self.name, self.entry)
         return declared(self.entry) or _judge(self.name, self.entry)
 

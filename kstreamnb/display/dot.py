@@ -65,10 +65,8 @@ def _widest(view: GraphView) -> int:
 
 def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     if box.folded:
-        classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
-        classes += [f"ks-heat-{box.heat}"] if box.heat else []
-        label = _label([*large_lines(box), *_small_lines(f"{len(box.items)} parts", box.note, box.mark)])
-        graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": " ".join(classes)})
+        kind = "ks-processor" if box.kind == "operator" else "ks-box"
+        _add_shape(graph, box, kind, f"{len(box.items)} parts", shape="box", peripheries="2")
         return
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
         kind = "ks-box ks-global" if box.is_global else "ks-box"
@@ -79,12 +77,15 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
 
 
 def _add_item(graph: graphviz.Digraph, item: Item) -> None:
-    classes = [f"ks-{item.kind.split()[-1]}"]
-    classes += ["ks-internal"] if item.kind == "internal topic" else []
-    classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
-    classes += [f"ks-heat-{item.heat}"] if item.heat else []
-    label = _label([*large_lines(item), *_small_lines(item.word, item.note, item.mark)])
-    graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES.get(item.kind, {"shape": "box"}))
+    kind = "ks-topic ks-internal" if item.kind == "internal topic" else f"ks-{item.kind}"
+    _add_shape(graph, item, kind, item.word, **_SHAPES.get(item.kind, {"shape": "box"}))
+
+
+def _add_shape(graph: graphviz.Digraph, thing: Item | Box, kind: str, word: str | None, **style: str) -> None:
+    """Add a node with its label, and with its kind, mark and cost as classes of the style sheet."""
+    classes = [kind, *([f"ks-{thing.mark}"] if thing.mark else []), *([f"ks-heat-{thing.heat}"] if thing.heat else [])]
+    label = _label([*large_lines(thing), *_small_lines(word, thing.note, thing.mark)])
+    graph.node(thing.id, label, id=thing.id, **{"class": " ".join(classes)}, **style)
 
 
 def large_lines(shape: Item | Box) -> list[str]:

@@ -26,10 +26,10 @@ def show_builder(builder: StreamsBuilder) -> tuple[dict[str, str], Sequence[Grap
     page = f"<p><b>{escaped(repr(builder))}</b></p>" + "".join(f"<p>{escaped(note)}</p>" for note in notes)
     try:
         topology, drawn = _drawn(log)
-        marks, words = _marks(log, topology, drawn)
+        words = _marked(log, topology, drawn)
     except KStreamError as error:
         return {"text/plain": f"{text}\n{error_text(error)}", "text/html": page + error_page(error)}, ()
-    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=marks))
+    drawing = GraphPicture(topology.description(), Overlay(notes=words, marks=dict.fromkeys(words, "stale")))
     return {"text/plain": text, "text/html": page}, [drawing] if topology.nodes else []
 
 
@@ -49,17 +49,15 @@ def _lowered(log: DeclarationLog, declarations: Sequence[Declaration]) -> Topolo
     return lower(optimise(graph, ())[0], name=log.name)
 
 
-def _marks(
-    log: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return marks and notes by node: gone, made from something gone, or with an edited function."""
+def _marked(log: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]) -> dict[str, str]:
+    """Return why nodes are stale, by node: gone, made from something gone, or with an edited function."""
     sound, outdated = set(log.sound()), log.outdated
-    marks, words = {}, {}
+    words = {}
     for name, declaration in declared_in(topology, drawn).items():
         if not log.holds(declaration):
-            marks[name], words[name] = "stale", f"gone from {declaration.origin.place}"
+            words[name] = f"gone from {declaration.origin.place}"
         elif declaration not in sound:
-            marks[name], words[name] = "stale", f"orphan of {declaration.origin.place}"
+            words[name] = f"orphan of {declaration.origin.place}"
         elif declaration in outdated:
-            marks[name], words[name] = "stale", f"old function in {declaration.origin.place}"
-    return marks, words
+            words[name] = f"old function in {declaration.origin.place}"
+    return words

@@ -22,6 +22,7 @@ from kstreamnb.notebook.portable_cells import CellRun, bound_samples, notebook_o
 from kstreamnb.notebook.staleness import changed_cells
 from kstreamnb.notebook.variables import Variables, handles_in, read_names, statements, written_names
 from kstreamnb.samples import Sample
+from kstreamnb.topology.nodes import walk
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -51,7 +52,7 @@ class Cells:
         self.run = self._aside = 0
         self.sources: dict[Hashable, str] = {}
         self._samples: dict[Hashable, dict[str, Sample]] = {}
-        self._failed: set[Hashable] = set()
+        self._failed: dict[Hashable, bool] = {}
         self._order = 0
         self._number = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
@@ -128,10 +129,7 @@ class Cells:
         for log in self.logs:
             self.settle(log)
         if self.cell is not None:
-            failed = result is not None and not result.success
-            self._failed.discard(self.cell)
-            if failed:
-                self._failed.add(self.cell)
+            failed = self._failed[self.cell] = result is not None and not result.success
             own = self._made_by(self.cell)
             self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
             code = statements(self.shell.transform_cell(self.sources[self.cell]))
@@ -165,8 +163,10 @@ class Cells:
 
     def latest(self) -> tuple[CellRun, ...]:
         """Return every cell as it ran last, in the order of the saved notebook, without the running one."""
-        ended = {cell: source for cell, source in self.sources.items() if cell != self.cell}
-        runs = {cell: CellRun(text, self._samples.get(cell, {}), cell in self._failed) for cell, text in ended.items()}
+        runs: dict[Hashable, CellRun] = {}
+        for cell, source in self.sources.items():
+            if cell != self.cell:
+                runs[cell] = CellRun(source, self._samples.get(cell, {}), self._failed.get(cell, False))
         return notebook_order(runs, self.shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME"))
 
     def place(self, file: str) -> str | None:
@@ -267,7 +267,7 @@ class Cells:
         handles = self._variables.visible().items()
         now = {thing.declaration: name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
-            if declaration is held or declaration in _upstream(held):
+            if declaration in walk([held], _parents_in_cell):
                 return now.get(held, path)
         return None
 
@@ -357,9 +357,5 @@ def _line_of(declaration: Declaration) -> str:
     return f"`{declaration.origin.code}`" if declaration.origin.code else f'"{declaration.word}"'
 
 
-def _upstream(declaration: Declaration) -> Iterator[Declaration]:
-    """Yield the declarations of the same cell from which a declaration was made."""
-    for parent in declaration.parents:
-        if parent.identity.group == declaration.identity.group:
-            yield parent
-            yield from _upstream(parent)
+def _parents_in_cell(declaration: Declaration) -> list[Declaration]:
+    return [parent for parent in declaration.parents if parent.identity.group == declaration.identity.group]

@@ -9,10 +9,6 @@ from types import CodeType, FunctionType, MethodType
 from kstreamnb.dsl.declarations import Declaration
 
 _DEPTH = 5
-_COMPARED = (
-    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",
-    "co_kwonlyargcount", "co_flags",
-)  # fmt: skip
 
 
 def functions_of(declaration: Declaration) -> tuple[object, ...]:
@@ -30,9 +26,8 @@ def same_code(one: object, other: object) -> bool:
     """Return True if two functions (or classes) have equal code, defaults and closures."""
     if one is other:
         return True
-    own, theirs = list(_codes(one)), list(_codes(other))
-    pairs = zip(own, theirs, strict=False)
-    return len(own) == len(theirs) and all(_same(a, b) for a, b in pairs) and _bound(one) == _bound(other)
+    own, theirs = ([*map(_without_place, _codes(each))] for each in (one, other))
+    return own == theirs and _bound(one) == _bound(other)
 
 
 def same_functions(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
@@ -82,12 +77,8 @@ def _bound(thing: object) -> tuple[object, ...]:
     return (repr(function.__defaults__), repr(function.__kwdefaults__), cells)
 
 
-def _same(one: CodeType, other: CodeType) -> bool:
-    if any(getattr(one, name) != getattr(other, name) for name in _COMPARED):
-        return False
-    if len(one.co_consts) != len(other.co_consts):
-        return False
-    return all(
-        _same(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else type(a) is type(b) and a == b
-        for a, b in zip(one.co_consts, other.co_consts, strict=True)
-    )
+def _without_place(code: CodeType) -> CodeType:
+    """Return code that equals that of every function with the same text, wherever and under whichever name."""
+    consts = tuple(_without_place(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    placeless = code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_name="", co_qualname="")
+    return placeless.replace(co_consts=consts)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
 from kstreamnb.core.tables import escaped
 from kstreamnb.data_files import rows_of
@@ -25,15 +24,6 @@ NEXT = dict(rows_of(__package__, "next_calls.tsv"))
 """The usual next calls of each kind of handle, and of a builder."""
 
 
-@dataclass(frozen=True)
-class _FirstRows:
-    """The first records that reach a handle, or the error that prevents them; empty without a sample."""
-
-    text: str = ""
-    html: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict)
-
-
 def show_handle(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[GraphPicture]]:
     """Return the data and the picture of a handle, with marks for what changed since its cell's previous run.
 
@@ -52,9 +42,9 @@ def _parts(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[Graph
     functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
     now = Shown(topology.description(), functions)
     before = cells.earlier("handle", now) or now  # nothing is new in what a cell shows first
-    rows = _first_rows(handle)
+    rows, failed = _first_rows(handle)
     old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
-    marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
+    marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **failed}
     lost = gone(before, now)
     notes = _unknown_fields(handle, topology)
     notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
@@ -64,8 +54,9 @@ def _parts(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[Graph
     variable = bound_variable(handle.origin, handle.declaration.word)
     label = " · ".join([*([variable] if variable else []), handle.declaration.word])
     title = f"{type(handle).__name__} {label}"
-    page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.html, *(f"<p>{escaped(note)}</p>" for note in notes)])
-    text = "\n".join([title, *([rows.text] if rows.text else []), *notes])
+    lines = (f"<p>{escaped(note)}</p>" for note in notes)
+    page = "".join([f"<p><b>{escaped(title)}</b></p>", rows.get("text/html", ""), *lines])
+    text = "\n".join([title, *([rows["text/plain"]] if rows else []), *notes])
     return {"text/plain": text, "text/html": page}, [GraphPicture(now.description, Overlay(marks=marks))]
 
 
@@ -76,15 +67,18 @@ def declared_in(topology: Topology, declarations: Collection[Declaration]) -> di
     return {name: declaration for name, declaration in makers.items() if declaration is not None}
 
 
-def _first_rows(handle: Handle) -> _FirstRows:
+def _first_rows(handle: Handle) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the first records that reach a handle, or the error that prevents them, by MIME type, and marks by node.
+
+    Both are empty without a sample.
+    """
     if handle.declaration_log.sample is None or not has_records(handle):
-        return _FirstRows()
+        return {}, {}
     try:
-        bundle = mimebundle(handle.head())
+        return mimebundle(handle.head()), {}
     except KStreamError as error:
         node = getattr(error, "node", "")
-        return _FirstRows(error_text(error), error_page(error), {node: "failed"} if node else {})
-    return _FirstRows(bundle["text/plain"], bundle["text/html"])
+        return {"text/plain": error_text(error), "text/html": error_page(error)}, {node: "failed"} if node else {}
 
 
 def _unknown_fields(handle: Handle, topology: Topology) -> list[str]:

@@ -13,6 +13,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import edited, plain_source, read_names, span, written_names
+from kstreamnb.topology.nodes import walk
 
 
 def export(path: Path | str, builder: StreamsBuilder) -> None:
@@ -46,16 +47,15 @@ def script(
     """Return a script of the cells ``makers`` and of all that they need, with a command line."""
     texts = {cell: _without_displays(transform(source)) for cell, source in sources.items()}
     trees = {cell: ast.parse(text).body for cell, text in texts.items()}
-    wanted = {cell for cell in makers if cell in trees}
-    if not wanted:
+    written = {cell: written_names(tree) for cell, tree in trees.items()}
+
+    def writers(names: set[str]) -> list[Hashable]:
+        return [cell for cell in trees if written[cell] & names]
+
+    declaring = [cell for cell in makers if cell in trees]
+    if not declaring:
         raise EngineError("nothing of the topology comes from a cell", hint="run its cells after %load_ext kstreamnb")
-    needed = {builder}.union(*(read_names(trees[cell]) for cell in wanted))
-    done = False
-    while not done:
-        more = {cell for cell in trees if cell not in wanted and written_names(trees[cell]) & needed}
-        wanted |= more
-        needed |= set().union(*(read_names(trees[cell]) for cell in more))
-        done = not more
+    wanted = set(walk([*declaring, *writers({builder})], lambda cell: writers(read_names(trees[cell]))))
     chunks, hidden = [], dict[str, None]()
     for cell in (cell for cell in trees if cell in wanted and trees[cell]):
         text, names = from_environment(texts[cell])

@@ -12,6 +12,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from io import StringIO
+from typing import TypeGuard
 
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.variables import edited, span
@@ -51,15 +52,27 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
         >>> print(text, names)
         login = {"sasl.password": os.environ['SASL_PASSWORD']}  # for the shop ('SASL_PASSWORD',)
     """
-    tree, replacer = ast.parse(source), _Replacer()
-    replacer.visit(tree)
+    tree = ast.parse(source)
+    values = [pair for node in ast.walk(tree) for pair in _named_values(node)]
+    found = {value: _variable(name) for name, value in values if _is_text(value) and _SECRET.search(name)}
+    edits = [*_comments(source, {str(secret.value) for secret in found})]
+    for secret, variable in found.items():
+        edits.append((*span(source, secret), f"os.environ[{variable!r}]"))
+        secret.value = ""  # what has a value below is left
     _check(tree)
-    secrets = replacer.found
-    edits = [(*span(source, secret), ast.unparse(lookup)) for secret, lookup, _ in secrets]
-    result = edited(source, [*edits, *_comments(source, {str(secret.value) for secret, _, _ in secrets})])
-    if ast.dump(ast.parse(result)) != ast.dump(tree):  # Python does not say where an f-string's parts are
-        raise _refusal("it is part of a string that is put together", secrets[0][0].lineno)
-    return result, tuple(dict.fromkeys(name for _, _, name in secrets))
+    result = edited(source, edits)
+    try:
+        _check(ast.parse(result))
+    except (SyntaxError, EngineError):  # Python does not always say where an f-string's parts are
+        line = next(iter(found)).lineno
+        raise _refusal("it is part of a string that is put together", line) from None  # the cause has lines of code
+    in_order = sorted(found, key=lambda secret: (secret.lineno, secret.col_offset))
+    return result, tuple(dict.fromkeys(found[secret] for secret in in_order))
+
+
+def _variable(name: str) -> str:
+    """Return the variable of the environment that holds a secret."""
+    return re.sub(r"\W", "_", name).upper()
 
 
 def _comments(source: str, secrets: set[str]) -> Iterator[tuple[int, int, str]]:
@@ -73,34 +86,6 @@ def _comments(source: str, secrets: set[str]) -> Iterator[tuple[int, int, str]]:
             if hides or any(each in text for each in secrets) or row == last + 1:
                 begin, last = sum(map(len, lines[: row - 1])) + column, row
                 yield begin, begin + len(text), _LEFT_OUT
-
-
-class _Replacer(ast.NodeTransformer):
-    """Replaces each plain text under a secret's name by a lookup in the environment."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[ast.Constant, ast.expr, str]] = []
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Replace the secrets that a node gives to names, then those below it."""
-        secrets = {id(value): name for name, value in _named_values(node) if _is_text(value) and _SECRET.search(name)}
-        if secrets:
-            for field, part in ast.iter_fields(node):
-                if isinstance(part, list):
-                    setattr(node, field, [self._replaced(each, secrets) for each in part])
-                else:
-                    setattr(node, field, self._replaced(part, secrets))
-        return super().generic_visit(node)
-
-    def _replaced(self, part: object, secrets: dict[int, str]) -> object:
-        if isinstance(part, ast.Tuple | ast.List):
-            part.elts = [each for one in part.elts if isinstance(each := self._replaced(one, secrets), ast.expr)]
-        if id(part) not in secrets or not isinstance(part, ast.Constant):
-            return part
-        name = re.sub(r"\W", "_", secrets[id(part)]).upper()
-        lookup = ast.parse(f"os.environ[{name!r}]", mode="eval").body
-        self.found.append((part, lookup, name))
-        return ast.copy_location(lookup, part)
 
 
 def _check(tree: ast.AST) -> None:
@@ -173,7 +158,7 @@ def _set_by_call(node: ast.Call) -> _Values:
             return ((name, value),)
         case [ast.Constant("env" | "set_env"), ast.Constant(str(text)) as part]:  # %env SASL_PASSWORD=…
             name, _, whole = text.replace("=", " ").strip().partition(" ")
-            return ((name, ast.copy_location(ast.Constant(re.sub(r"^\s*[${].*", "", whole)), part)),)
+            return ((name, ast.copy_location(ast.Constant(re.sub(r"^\s*[${].*", "", whole).encode()), part)),)
     return ()
 
 
@@ -220,5 +205,5 @@ def _texts(node: ast.AST) -> Iterator[str]:
                 yield from _texts(part)
 
 
-def _is_text(node: ast.expr) -> bool:
+def _is_text(node: ast.expr) -> TypeGuard[ast.Constant]:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""

@@ -141,8 +141,19 @@ def edited(source: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 def read_names(nodes: Iterable[ast.stmt]) -> set[str]:
     """Return the names that statements read from the notebook, without parameters and local names."""
-    table = symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
-    return set(_global_names(table))
+    return set(_global_names(_names_of(nodes)))
+
+
+def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
+    """Return the names that statements bind at the top level of a cell."""
+    binding = (node for node in nodes if not isinstance(node, ast.Delete))  # to Python's table, `del` binds as well
+    symbols = _names_of(binding).get_symbols()  # and `:=` in a comprehension declares its name as global
+    bound = (each for each in symbols if each.is_assigned() or each.is_imported() or each.is_declared_global())
+    return {each.get_name() for each in bound}
+
+
+def _names_of(nodes: Iterable[ast.stmt]) -> symtable.SymbolTable:
+    return symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
@@ -152,20 +163,6 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _global_names(child)
-
-
-def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Return the names that statements bind at the top level of a cell."""
-    names: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        else:
-            parts = ast.walk(node)
-            names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return names
 
 
 def handles_in(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:

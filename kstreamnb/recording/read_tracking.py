@@ -7,7 +7,7 @@ their provenance follows from the writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 from kstreamnb.state.rows_by_key import position_of
 from kstreamnb.state.store import Rows, Store
@@ -15,7 +15,6 @@ from kstreamnb.topology.topology import Topology
 
 R = TypeVar("R")
 Note = Callable[[Hashable], None]
-_Buffered: TypeAlias = tuple[Any, ...]  # each buffer has its own fields
 
 OWN_ROWS = ("replace", "fold", "fold by time")
 """Uses of rows for which writes tell everything."""
@@ -24,32 +23,29 @@ OWN_ROWS = ("replace", "fold", "fold by time")
 def stores_to_watch(topology: Topology) -> frozenset[str]:
     """Return the names of stores that a node reads other than to fold or replace its own rows."""
     used = {name for node in topology.processors() if node.row_use not in OWN_ROWS for name in node.stores}
-    if any(node.row_use == "any" for node in topology.processors()):
-        used |= topology.global_stores.keys()
     return frozenset(used | topology.global_stores.keys())
 
 
 def watch_reads(store: Store, note: Note) -> None:
     """Make a store call ``note(raw_key)`` for every row that is read."""
-    encode, kind = store.keys.encode, type(store)
+    encode = store.keys.encode
     for name, raw_key in _LOOKUPS.items():
-        if hasattr(kind, name) or name in vars(store):
+        if hasattr(store, name):
             setattr(store, name, _noting(getattr(store, name), note, encode, raw_key))
     for name in ("_rows", "_starts"):
-        if hasattr(kind, name):
+        if hasattr(store, name):
             setattr(store, name, _noting_rows(getattr(store, name), note))
-    if store.spec.retain_duplicates:
-        _note_entries(store, note)
-    entries: dict[str, Callable[[_Buffered], Hashable]] = {
-        "release": lambda change: encode(change[0]),
+    entries: dict[str, Callable[..., Hashable]] = {
+        "entries_between": lambda entry, key, *_: (encode(key), position_of(*entry)),
+        "release": lambda change, *_: encode(change[0]),
         "entries": lambda entry: (entry[0], int(entry[1]), encode(entry[2])),
         "evict": lambda entry: next(
             key for key in store.raw if key is not None and key[:2] == (entry[0], encode(entry[1]))
         ),
     }
-    for name, buffered in entries.items():
-        if hasattr(kind, name):
-            setattr(store, name, _noting_each(getattr(store, name), note, buffered))
+    for name, raw_key in entries.items():
+        if hasattr(store, name):
+            setattr(store, name, _noting_each(getattr(store, name), note, raw_key))
 
 
 _LOOKUPS: dict[str, Callable[..., Hashable]] = {
@@ -81,31 +77,20 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
     return noted
 
 
-def _note_entries(store: Any, note: Note) -> None:
-    """Note each partner of a join when it is consumed."""
-    find, encode = store.entries_between, store.keys.encode
+def _noting_each(
+    entries: Callable[..., Iterable[R]], note: Note, raw_key_of: Callable[..., Hashable]
+) -> Callable[..., Rows]:
+    """Note each partner of a join, or each entry of a buffer, when it is consumed."""
 
-    def noted(key: object, from_: int, to: int) -> Rows:
-        entries = find(key, from_, to)
-        return Rows(_one_by_one([(encode(key), position_of(*entry)) for entry in entries], entries, note))
+    def noted(*args: object) -> Iterator[R]:
+        for entry in entries(*args):
+            note(raw_key_of(entry, *args))
+            yield entry
 
-    store.entries_between = noted
+    return lambda *args: Rows(noted(*args))
 
 
 def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> Iterator[R]:
     for raw_key, row in zip(raw_keys, rows, strict=True):
         note(raw_key)
         yield row
-
-
-def _noting_each(
-    entries: Callable[..., Iterable[_Buffered]], note: Note, raw_key_of: Callable[[_Buffered], Hashable]
-) -> Callable[..., Iterable[_Buffered]]:
-    """Note each entry of a buffer when it is yielded."""
-
-    def noted(*due: Any) -> Iterator[_Buffered]:
-        for entry in entries(*due):
-            note(raw_key_of(entry))
-            yield entry
-
-    return noted

@@ -14,6 +14,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
+from kstreamnb.replays.analysis.node_flow import is_about
 from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
 
@@ -38,7 +39,7 @@ class Breakpoint:
             return False
         if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):
             return False
-        if self.key is not None and not any(_concerns(hop.key, self.key) for hop in step.forwarded):
+        if self.key is not None and not any(is_about(hop.key, self.key) for hop in step.forwarded):
             return False
         return self.when is None or bool(self.when(step))
 
@@ -193,7 +194,3 @@ class Navigation:
         if not 0 <= step <= len(self.run.steps):
             raise EngineError(f"step must be from 0, the beginning, to {len(self.run.steps)}, got {step}")
         return step
-
-
-def _concerns(recorded: object, key: object) -> bool:
-    return bool(recorded == key or (isinstance(recorded, tuple) and recorded[:1] == (key,)))

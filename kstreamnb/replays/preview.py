@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from heapq import merge
@@ -122,26 +122,17 @@ class _AsItIs(Serde):
         return data
 
 
-def preview(
-    topology: Topology,
-    sample: Iterable[TopicRecord],
-    n: int = 10,
-    *,
-    partitions: Mapping[str, int] | int | None = None,
-    is_table: bool = False,
-) -> Preview:
+def preview(topology: Topology, sample: Iterable[TopicRecord], n: int = 10, *, is_table: bool = False) -> Preview:
     """Run a sample through a topology that ends in the topic "preview", and return the first records there.
 
     A run over more than 1,000 records ends as soon as ``n`` results are known, so that a preview of a large sample is
     fast; the total is then unknown. Records of topics that the topology does not read are skipped. Values are shown
-    unchanged, even if the sink's serde could not write them.
+    unchanged, even if the sink's serde could not write them. Topics have as many partitions as the records need.
 
     Args:
         topology: the nodes upstream of a handle, as ``upstream_topology(handle)`` returns them.
         sample: records of any topics.
         n: the number of records to show.
-        partitions: partitions of topics by name, or one number for all; by default as many as the
-            records' partitions need.
         is_table: show the records as changes of a table.
     """
     sources = topology.sources()
@@ -151,11 +142,11 @@ def preview(
     if read != queues:
         records = [record for record in records if record[:2] in read]
     topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *map(_topic_of, sorted(read))])
-    own = partitions or least_partitions(partition for _, partition in read)
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
-    counts = own if isinstance(own, Mapping) else dict.fromkeys(user_topics, own)
+    partitions = least_partitions(partition for _, partition in read)
+    counts = {**dict.fromkeys(user_topics, partitions), PREVIEW: 1}
     own_times = any(has_own_extractor(source, Config()) for source in sources)
-    with TopologyTestDriver(_shown_as_is(topology), partitions={**counts, PREVIEW: 1}, changelogs=False) as driver:
+    with TopologyTestDriver(_shown_as_is(topology), partitions=counts, changelogs=False) as driver:
         output, taken = driver.create_output_topic(PREVIEW), 0
         for part in [records] if own_times else _parts(records, read):
             driver.pipe(part)
@@ -165,8 +156,8 @@ def preview(
         size = output.queue_size()
         first = tuple(output.read_record() for _ in range(min(n, size)))
         dropped = sum(driver.metrics()["dropped-records-total"].values())
-    most, total = max(map(int, counts.values()), default=1), size if taken == len(records) else None
-    return Preview(first, total, taken, dropped, is_table, len(records), most, tuple(user_topics))
+    total = size if taken == len(records) else None
+    return Preview(first, total, taken, dropped, is_table, len(records), partitions, tuple(user_topics))
 
 
 def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator[list[TopicRecord]]:

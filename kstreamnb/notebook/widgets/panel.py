@@ -52,13 +52,16 @@ class DeployPanel(FactsWidget):
         query = self.query
         status, error = query.status(lag=False), query.exception()
         metrics, recent = query.metrics(), query.recent()
+        description = query.topology.description()
+        nodes, topic = description.nodes(), self._letters_topic
+        letters = None if topic is None else int(total(metrics, "records-produced-total", None, ("topic-name", topic)))
         trend = lag_trend(tuple(query.book.lags))
         failed, last_error = getattr(error, "node", "") or "", query.control.lifecycle.last_error
         return {
             "application": query.application,
             "state": status.state,
             "figures": [
-                *_figures(status.batch, metrics, recent, _dead_letters(query, metrics), trend),
+                *_figures(status.batch, metrics, recent, letters, trend),
                 ["restarts", _restarts(query.control.starts)],
                 *([["slow batch", status.slow]] if status.slow else []),
             ],
@@ -67,13 +70,13 @@ class DeployPanel(FactsWidget):
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
             ],
             "tasks": [[task, *figures[:3]] for task, figures in status.by_task.items()],
-            "drops": [[self._title(node), *more] for node, *more in _drops(metrics)],
-            "node": self._title(failed),
+            "drops": [[node_title(nodes, node) if node in nodes else node, *more] for node, *more in _drops(metrics)],
+            "node": node_title(nodes, failed) if failed in nodes else failed,
             "failure": "" if last_error is None else without_secrets(error_words(last_error)),
             "over": last_error is not None and error is None,
             "letters": self._letters,
-            "has_letters": query.deployment.application.config.dead_letter_topic is not None,
-            "svg": self._failed_graph(failed) if failed else "",
+            "has_letters": topic is not None,
+            "svg": picture(graph_view(description, Overlay(marks={failed: "failed"}))) if failed else "",
         }
 
     def stale(self) -> str | None:
@@ -112,19 +115,14 @@ class DeployPanel(FactsWidget):
 
     def read_letters(self) -> None:
         """Read the last dead letters: key, value, and the error that each carries in its headers."""
-        topic = self.query.deployment.application.config.dead_letter_topic
-        if topic is not None:
-            self._letters = _last_letters(self.query.control.source, topic)
+        if self._letters_topic is not None:
+            self._letters = _last_letters(self.query.control.source, self._letters_topic)
 
     commands: ClassVar = named(refresh, stop, restart, count, read_letters)
 
-    def _title(self, node: str) -> str:
-        """Return a node's title in the graph; its name if it is not in the graph."""
-        nodes = self.query.topology.description().nodes()
-        return node_title(nodes, node) if node in nodes else node
-
-    def _failed_graph(self, node: str) -> str:
-        return picture(graph_view(self.query.topology.description(), Overlay(marks={node: "failed"})))
+    @property
+    def _letters_topic(self) -> str | None:
+        return self.query.deployment.application.config.dead_letter_topic
 
 
 def _page(facts: Any) -> str:
@@ -173,14 +171,6 @@ def _ms(number: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:,.0f} s"
-
-
-def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
-    """Return the number of records in the dead-letter topic; None without such a topic."""
-    topic = query.deployment.application.config.dead_letter_topic
-    if topic is None:
-        return None
-    return int(total(metrics, "records-produced-total", None, ("topic-name", topic)))
 
 
 def _last_letters(source: OffsetSource, topic: str) -> list[list[str]]:

@@ -41,19 +41,37 @@ def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     return [name for name in run.topology.nodes if name in result]
 
 
+def sources_above(run: RecordedRun, nodes: Collection[str]) -> list[Source]:
+    """Return the sources whose records reach some nodes, across internal topics."""
+    upstream = (run.topology.nodes[name] for name in above(run, nodes))
+    return [node for node in upstream if isinstance(node, Source)]
+
+
+def came_to(run: RecordedRun, node: str, **about: str) -> list[int]:
+    """Return the log positions at which records reached a node: all, or those of one ``task``."""
+    if isinstance(run.topology.nodes[node], Source):
+        return run.index.positions_of("consumed", node=node, **about)
+    return run.index.positions_of("forwarded", other=node, **about)
+
+
 def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[NodeArrival]:
     """Yield every record that reached a node; only records forwarded to ``children`` count as forwarded."""
-    index = run.index
-    source = isinstance(run.topology.nodes[node], Source)
-    came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
+    index, came = run.index, came_to(run, node)
     sent = index.of_kind("forwarded", node=node)
     counted = (positions for code, positions in sent if children is None or code.other in children)
     went = {last_in_step(index, came, position) for positions in counted for position in positions}
     for position in came:
         entry = index.log[position]
-        key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
-        step, task = index.step_of(position), index.code(position).task
-        yield NodeArrival(position, step, task, shown(key), shown(value), timestamp, position in went)
+        step, code = index.step_of(position), index.code(position)
+        key, value, timestamp = (entry[3], entry[4], entry[2]) if code.kind == "consumed" else entry[1:4]
+        yield NodeArrival(position, step, code.task, shown(key), shown(value), timestamp, position in went)
+
+
+def hop_before(run: RecordedRun, position: int) -> int:
+    """Return the position of the hop that led to what was written at a position: just before it."""
+    while run.index.code(position).kind not in ("forwarded", "consumed"):
+        position -= 1
+    return position
 
 
 def is_about(have: object, key: object) -> bool:
@@ -74,9 +92,8 @@ def descent(run: RecordedRun, key: object) -> Callable[[int], bool]:
         while at is not None and not found and not known[at]:
             own = own.owner(at)
             path.append(at)
-            while (code := own.index.code(at)).kind not in ("forwarded", "consumed"):
-                at -= 1  # the hop to the sink is just before what it wrote
-            entry = own.index.log[at]
+            at = hop_before(own, at)
+            code, entry = own.index.code(at), own.index.log[at]
             have = shown(entry[3] if code.kind == "consumed" else entry[1])
             found = is_about(have, key)
             at = own.causes.get(at) if code.kind == "consumed" else _came(own, code.node, at, have)

@@ -21,6 +21,7 @@ from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import last_in_step, row_before, row_key
+from kstreamnb.replays.analysis.node_flow import came_to, hop_before
 from kstreamnb.state.cache import InCache
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
@@ -101,9 +102,7 @@ class _Trace:
 
     def produced(self, position: int) -> _Parts:
         """Return the parts of an output record: those of the hop to its sink, just before it."""
-        while self._index.code(position).kind not in ("forwarded", "consumed"):
-            position -= 1
-        return self._parts(position)
+        return self._parts(hop_before(self._run, position))
 
     def _parts(self, position: int) -> _Parts:
         """Return the parts of a record that was consumed or forwarded."""
@@ -125,7 +124,7 @@ class _Trace:
         parts = self._outside_records(position) if came is None else self._parts(came)
         use, traits = node.row_use, node.traits
         if use in ("fold", "fold by time"):
-            return self._of_row(code.task, str(traits.store), shown(self._log[position][1]), position, parts)
+            return self._of_row(code.task, str(traits.store), position, parts)
         if use == "replace":
             return self._replaced(position, code, node, parts)
         if use == "none":
@@ -146,12 +145,13 @@ class _Trace:
         value, store = self._log[position][2], node.traits.store
         if type(value) is not Change or store is None:
             return parts
-        row = self._of_row(code.task, store, shown(self._log[position][1]), position, parts)
+        row = self._of_row(code.task, store, position, parts)
         return _Parts(row.new if not parts.new else parts.new, row.old if value[1] is not None else frozenset())
 
-    def _of_row(self, task: str, store: str, key: object, position: int, parts: _Parts) -> _Parts:
-        """Return the latest row of a key, and the one before it."""
-        writes = self._index.writes(task, store).get(self._raw_key(task, store, key), [])
+    def _of_row(self, task: str, store: str, position: int, parts: _Parts) -> _Parts:
+        """Return the latest row of the key of a forwarded record, and the one before it."""
+        raw_key = self._raw_key(task, store, shown(self._log[position][1]))
+        writes = self._index.writes(task, store).get(raw_key, [])
         at = bisect_right(writes, position)
         if not at:
             return parts
@@ -243,9 +243,7 @@ class _Trace:
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
         if (task, node) not in self._arrivals:
-            source = isinstance(self._run.topology.nodes[node], Source)
-            kind, about = ("consumed", {"node": node}) if source else ("forwarded", {"other": node})
-            self._arrivals[task, node] = self._index.positions_of(kind, task=task, **about)
+            self._arrivals[task, node] = came_to(self._run, node, task=task)
         return self._arrivals[task, node]
 
     def _raw_key(self, task: str, store: str, key: object) -> Hashable:

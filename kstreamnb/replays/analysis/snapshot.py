@@ -14,7 +14,7 @@ from kstreamnb.core.formatting import format_stream_time, format_time, format_va
 from kstreamnb.core.tables import Listing, Tabular
 from kstreamnb.errors import StateError
 from kstreamnb.frames import Framed, Records
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known, unknown
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
@@ -99,8 +99,8 @@ class Snapshot(Tabular):
 
     def raw(self, task: str, store: str) -> dict[Any, Any]:
         """Return a store of one task in raw form."""
-        expect(task, str, "task")
-        expect(store, str, "store")
+        expect_known("task", [task], list(self._run.tasks), error=StateError)
+        expect_known(f'store of task "{task}"', [store], list(self._run.tasks[task].stores), error=StateError)
         return self._run.index.rows(task, store, self.step)
 
     def state_vars(self, task: str) -> dict[tuple[str, str], Any]:
@@ -109,7 +109,7 @@ class Snapshot(Tabular):
         Args:
             task: a task id such as "0_1".
         """
-        expect(task, str, "task")
+        expect_known("task", [task], list(self._run.tasks), error=StateError)
         return self._run.index.state_vars(task, self.step)
 
     @property
@@ -123,6 +123,7 @@ class Snapshot(Tabular):
         Args:
             store: the store of the windows. Default: all stores.
         """
+        expect_known("store", [store] if store is not None else [], self.stores, error=StateError)
         return tuple(window for window in open_windows(self._run, self.step) if store in (None, window.store))
 
     def waiting(self) -> tuple[Waiting, ...]:
@@ -155,7 +156,15 @@ class Snapshot(Tabular):
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count records per edge of the graph so far; topics have the topology's names."""
-        return edge_counts(self._run, self.step)
+        run, index, end = self._run, self._run.index, self._run.index.end(self.step)
+        result = Counter[tuple[str, str]]()
+        for code, positions in index.of_kind("consumed"):
+            result[run.short(code.other[0]), code.node] += bisect_left(positions, end)
+        for code, positions in index.of_kind("forwarded"):
+            result[code.node, code.other] += bisect_left(positions, end)
+        for edge, positions in run.sunk.items():
+            result[edge] += bisect_left(positions, end)
+        return dict(result)
 
     @property
     def title(self) -> str:
@@ -170,16 +179,3 @@ class Snapshot(Tabular):
             stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in held]
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
             yield task, format_stream_time(time), rows or "no stores"
-
-
-def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
-    """Count records per edge after ``step`` steps: (topic, source), (parent, child) and (sink, topic)."""
-    index, end = run.index, run.index.end(step)
-    result = Counter[tuple[str, str]]()
-    for code, positions in index.of_kind("consumed"):
-        result[run.short(code.other[0]), code.node] += bisect_left(positions, end)
-    for code, positions in index.of_kind("forwarded"):
-        result[code.node, code.other] += bisect_left(positions, end)
-    for edge, positions in run.sunk.items():
-        result[edge] += bisect_left(positions, end)
-    return dict(result)

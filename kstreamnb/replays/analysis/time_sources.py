@@ -16,11 +16,11 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.recording.trace import NOTHING
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, store_owner
+from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, sources_above, store_owner
 from kstreamnb.replays.analysis.open_windows import closes_at, windowed_nodes
 from kstreamnb.replays.analysis.time_chart import ChartKind, Fate, Link, TimedRecord, TimeSpan
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.topology.nodes import Source, grouped
+from kstreamnb.topology.nodes import grouped
 
 
 class Dot(NamedTuple):
@@ -331,8 +331,7 @@ def _is_of(drop: Drop, arrival: NodeArrival) -> bool:
 
 def _topics(run: RecordedRun, node: str) -> list[str]:
     """Return the topics from which records reach a node, without internal ones."""
-    nodes = [run.topology.nodes[name] for name in above(run, [node])]
-    topics = [topic for each in nodes if isinstance(each, Source) for topic in each.topics]
+    topics = [topic for source in sources_above(run, [node]) for topic in source.topics]
     return [topic for topic in topics if topic not in run.topology.internal_topics]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -91,7 +90,7 @@ def _set_by(run: RecordedRun, drop: Drop, clocks: _Clocks) -> int | None:
 
 
 def _explained(run: RecordedRun, drop: Drop, clocks: _Clocks) -> Explanation:
-    reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
+    reason, remedy = _ALIKE.get(drop.reason) or _BY_NUMBERS.get(drop.reason, _other)(run, drop)
     record = drop.record
     what = "a record" if record is None else record_id(record)
     about = f"{what} ({describe_content(drop.key, drop.value, drop.timestamp)})"
@@ -156,21 +155,14 @@ def _other(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     return f"{drop.reason} ({numbers})" if numbers else drop.reason, None
 
 
-_Rule: TypeAlias = Callable[[RecordedRun, Drop], tuple[str, str | None]]
-
-
-def _said(reason: str, remedy: str | None = None) -> _Rule:
-    return lambda run, drop: (reason, remedy)
-
-
-_REASONS: dict[str, _Rule] = {
-    "late": _late,
-    "expired": _expired,
-    "null key": _said("its key is null, and rows are found by key", "give it a key before, with select_key()"),
-    "null value": _said("its value is null, so there is nothing to add or to join"),
-    "null foreign key": _said("its foreign key is null, so no row of the other table can belong to it"),
-    "negative timestamp": _said("its timestamp is negative", "choose a timestamp extractor that gives another time"),
-    "out of order": _said("it is older than the latest version of its row, which is kept"),
-    "deserialization": _unreadable,
-    "partitioner": _said("the partitioner of the sink chose no partition"),
+_BY_NUMBERS = {"late": _late, "expired": _expired, "deserialization": _unreadable}
+"""Reasons that the numbers of a drop explain."""
+_ALIKE: dict[str, tuple[str, str | None]] = {
+    "null key": ("its key is null, and rows are found by key", "give it a key before, with select_key()"),
+    "null value": ("its value is null, so there is nothing to add or to join", None),
+    "null foreign key": ("its foreign key is null, so no row of the other table can belong to it", None),
+    "negative timestamp": ("its timestamp is negative", "choose a timestamp extractor that gives another time"),
+    "out of order": ("it is older than the latest version of its row, which is kept", None),
+    "partitioner": ("the partitioner of the sink chose no partition", None),
 }
+"""Reasons that are explained alike for every drop."""

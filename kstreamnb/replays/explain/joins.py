@@ -196,7 +196,8 @@ def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | No
         row = row_at(run, arrival.task, store, key, position, None if is_row else arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
             who = _subject(arrival, "row" if is_row else "record")
-            yield _absent(run, node, _Look(who, arrival, store, key, position), arrival.key)
+            look = _Look(who, arrival, store, key, position)
+            yield Unmatched(arrival.step, arrival.key, partial(_absence, run, node, look))
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
@@ -222,7 +223,8 @@ def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: 
         if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.position) is None:
             keys = f"key {format_value(primary)} with foreign key {format_value(foreign)}"
             who = f"the row of {keys} at {format_time(arrival.timestamp)}"
-            yield _absent(run, node, _Look(who, arrival, store, foreign, arrival.position), primary)
+            look = _Look(who, arrival, store, foreign, arrival.position)
+            yield Unmatched(arrival.step, primary, partial(_absence, run, node, look))
 
 
 def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Iterator[Unmatched]:
@@ -246,10 +248,6 @@ _UNMATCHED = {
     "answer": _without_foreign_row,
     "notify": _without_subscriber,
 }
-
-
-def _absent(run: RecordedRun, node: str, look: _Look, key: object) -> Unmatched:
-    return Unmatched(look.arrival.step, key, partial(_absence, run, node, look))
 
 
 def _absence(run: RecordedRun, node: str, look: _Look) -> Explanation:

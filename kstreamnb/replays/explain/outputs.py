@@ -16,7 +16,16 @@ from kstreamnb.core.traits import OperatorTraits
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
-from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, descent, is_about, row_at, sinks_of
+from kstreamnb.replays.analysis.node_flow import (
+    NodeArrival,
+    above,
+    arrivals,
+    descent,
+    is_about,
+    row_at,
+    sinks_of,
+    sources_above,
+)
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import key_clash, unmatched
 from kstreamnb.replays.explain.predicates import unmet
@@ -195,7 +204,8 @@ def _silent(about: _Question, name: str) -> Iterator[str]:
     join = node.traits.join
     sources = [node] if isinstance(node, Source) else []
     if join is not None and join.kind == "lookup" and (key is None or join.key_selector is None):
-        sources = _sources_of(run, join.store)
+        keepers = [each for each, keeper in run.topology.nodes.items() if keeper.traits.store == join.store]
+        sources = sources_above(run, keepers)
     for source in sources:
         keys = [arrival.key for arrival in arrivals(run, source.name)]
         if not any(is_about(have, key) for have in keys) and not _refused(about, source.name):
@@ -204,13 +214,6 @@ def _silent(about: _Question, name: str) -> Iterator[str]:
             for topic in source.topics or (str(source.pattern),):
                 if topic not in run.topology.internal_topics:
                     yield f'topic "{topic}" {fact}{clash and f"; {clash}"}'
-
-
-def _sources_of(run: RecordedRun, store: str) -> list[Source]:
-    """Return the sources whose records become the rows of a store."""
-    topology = run.topology
-    keepers = [name for name, each in topology.nodes.items() if each.traits.store == store]
-    return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
 
 
 def _lonely(about: _Question) -> Iterator[str]:

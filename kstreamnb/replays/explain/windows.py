@@ -38,8 +38,8 @@ def why_open(self: Navigation, store: str | None = None, key: object = None, *, 
     if store is not None:
         expect_known("store", [store], sorted(run.stores), error=EngineError)
     windows = list(open_windows(run, step))
-    known = {(window.task, window.key) for window in windows}
-    waiting = [each for each in buffered_records(run, step) if (each.task, each.key) not in known]
+    known = {(window.task, repr(window.key)) for window in windows}  # a list as a key has no hash
+    waiting = [each for each in buffered_records(run, step) if (each.task, repr(each.key)) not in known]
     result = [_explained(run, each, step) for each in windows if _asked(each, store, key)]
     result += [_explain_buffered(run, each) for each in waiting if _asked(each, store, key)]
     return Explanations(result, f"no window is open after step {step}, and nothing is held back")

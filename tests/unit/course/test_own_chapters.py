@@ -110,6 +110,16 @@ def test_a_translated_chapter_replaces_the_texts_and_keeps_the_checks(chapters: 
             "[exercise.1]\nform = 'number'\nanswer = 3\nreason.less = 'x'\n",
             'field of exercise "mine.1" "reason" does not',
         ),
+        (
+            "[exercise.1]\nform = 'word'\nanswer = 'three'\nunit = 'ms'\n",
+            'field of exercise "mine.1" with form "word" "unit" does not exist',
+        ),
+        (
+            "[exercise.1]\nform = 'list'\nanswer = [3]\nalso = ['4']\n",
+            'field of exercise "mine.1" with form "list" "also" does not exist',
+        ),
+        ("[exercise.1]\nform = 'number'\nanswer = 3\nreasons = 'x'\n", 'reasons of exercise "mine.1" must be'),
+        ("[exercise.1]\nform = 'number'\nanswer = 3\nhints = 'x'\n", 'hints of exercise "mine.1" must be'),
         ("[exercise.1]\nform = 'function'\n", 'exercise "mine.1" has no check'),
         ("[exercise.1\n", "mine.toml is not TOML in UTF-8"),
         ("[exercise.2]\nform = 'number'\nanswer = 3\n", 'exercise "mine.1" does not exist'),

@@ -31,6 +31,7 @@ REPLACED = [
     'settings = {"ssl.keystore.key": "hunter2"}',
     'api_key = "hunter2"',
     'password += "hunter2"',
+    'def password():\n    return "hunter2"',
 ]
 REFUSED = [
     'password = f"hunter2{1}"',
@@ -131,9 +132,15 @@ def test_comments_and_layout_stay_around_a_replaced_secret() -> None:
     assert f"{parts}}}  # key: shop" == text
 
 
-def test_a_secret_inside_an_f_string_is_replaced_or_refused() -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        "text = f\"{login(password='hunter2')} to {shop}\"",
+        "text = f'{login(password=\"hunter2\")} to {shop}'",  # a lookup with single quotes would end the string
+    ],
+)
+def test_a_secret_inside_an_f_string_is_replaced_or_refused(code: str) -> None:
     """It is never left, and never replaced at a wrong place."""
-    code = "text = f\"{login(password='hunter2')} to {shop}\""
     try:
         text, _ = from_environment(code)
     except EngineError as error:

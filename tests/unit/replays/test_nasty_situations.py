@@ -56,6 +56,15 @@ def test_an_outer_join_waits_for_a_partner_until_none_can_come() -> None:
     assert 2 == str(early.why_no_output("out")).count("1 record is held back at outer_join")
 
 
+def test_a_window_of_a_key_without_a_hash_is_explained() -> None:
+    """A JSON list as a key is a list in Python."""
+    builder = ks.StreamsBuilder("lists")
+    windows = ks.TimeWindows.of_size_and_grace("1m", "0s")
+    builder.stream("in", key_serde="json").group_by_key().windowed_by(windows).count(store="counts")
+    (answer,) = replay(builder.build(), {"in": [([1, 2], "x", 5)]}).why_open()
+    assert answer.answer.startswith("window [0, 60000) of key [1, 2] is open")
+
+
 def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
     """No such customer; a null one; and a customer without orders."""
     run = ran(

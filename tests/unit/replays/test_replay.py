@@ -128,6 +128,20 @@ def test_breakpoints_stop_at_nodes_keys_and_conditions(run: Replay) -> None:
         run.breakpoint(node="counts")
 
 
+def test_a_breakpoint_at_a_key_does_not_stop_at_a_pair_that_begins_with_it() -> None:
+    """A key within its window is that key; the first part of a user's own pair is not."""
+    builder = ks.StreamsBuilder("pairs")
+    paired = builder.stream("in").select_key(lambda key, value: ("B", value))
+    paired.filter(lambda key, value: False).to("out")
+    run = ks.replay(builder.build(), {"in": [("A", 1)]})
+    run.seek(0)
+    run.breakpoint(key="B")
+    assert run.run_until() is None
+    run.seek(0)
+    run.breakpoint(key=("B", 1))
+    assert run.run_until() is not None
+
+
 def test_waiting_records_are_the_rest_of_the_input_and_those_between_tasks(run: Replay) -> None:
     """After the first step, one record is in transit and four are not yet read."""
     assert 5 == len(run.at(0).waiting())
@@ -195,6 +209,12 @@ def test_a_predicate_that_fails_does_not_move_the_replay(run: Replay) -> None:
 
 def test_what_is_not_there_is_named(run: Replay) -> None:
     """Unknown stores, steps and records raise errors that list the known ones."""
+    with pytest.raises(StateError, match='store "nope" does not exist'):
+        run.now.windows("nope")
+    with pytest.raises(StateError, match='task "9_9" does not exist'):
+        run.now.state_vars("9_9")
+    with pytest.raises(StateError, match='store of task "0_0" "nope" does not exist'):
+        run.now.raw("0_0", "nope")
     with pytest.raises(StateError, match='store "nope" does not exist'):
         run.at(0).store("nope")
     with pytest.raises(EngineError, match=r"step must be from 0, the beginning, to [0-9]+, got 99"):
