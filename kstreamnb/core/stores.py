@@ -497,12 +497,12 @@ _TIMESTAMPED: dict[StoreKind, StoreKind] = {plain: kind for kind, plain in _PLAI
 _TIMESTAMPED["lru"] = "timestamped_key_value"
 
 
-def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:
+def with_times(supplier: StoreSpec) -> StoreSpec:
     """Return a store whose rows have times, which a plain persistent one forgets: its format has no place for them."""
     kind = _TIMESTAMPED.get(supplier.kind, supplier.kind)
     forgets = supplier.persistent and supplier.factory is None and kind != supplier.kind
     extra = {**supplier.extra, "forgets_times": True} if forgets else supplier.extra
-    return replace(supplier, **{"kind": kind, "extra": extra, **fields})
+    return replace(supplier, kind=kind, extra=extra)
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:
