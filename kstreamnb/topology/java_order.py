@@ -1,8 +1,8 @@
 """The iteration orders of Java's collections, which are visible in the output of Kafka Streams.
 
 `hash_order` is that of ``java.util.HashMap`` and ``HashSet``: bucket by bucket, each in order of insertion. In Java, a
-bucket of nine names becomes a tree: that takes thousands of nodes, or names made for it, and is left out. `TreeSet` keeps
-a red-black tree, because Kafka's sort keys change while its sets are being filled, so that the shape of the tree matters.
+bucket of nine names becomes a tree: that takes thousands of nodes, or names made for it, and is left out. `TreeSet` is a
+red-black tree, because Kafka's sort keys change while its sets are being filled, so that the shape of the tree matters.
 """
 
 from __future__ import annotations
