@@ -103,7 +103,7 @@ class StoreSpec(NamesSerdes):
         Args:
             config: topic settings by Kafka's names, such as ``{"retention.ms": "60000"}``. Default: none.
         """
-        return replace(self, logged=True, log_config=tuple(sorted((config or {}).items())))
+        return replace(self, logged=True, log_config=tuple(sorted(text_items(config or {}).items())))
 
     def with_logging_disabled(self) -> StoreSpec:
         """Return a copy without a changelog topic."""
@@ -122,6 +122,12 @@ class StoreSpec(NamesSerdes):
     def with_caching_disabled(self) -> StoreSpec:
         """Return a copy that forwards every update."""
         return replace(self, cached=False)
+
+
+def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
+    """Return topic settings as text; raise ConfigError for anything but a mapping."""
+    expect(config, Mapping, "log_config", hint='write for example {"cleanup.policy": "compact"}')
+    return {str(name): str(value) for name, value in config.items()}
 
 
 LATEST = -1

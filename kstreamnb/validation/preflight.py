@@ -103,11 +103,9 @@ def _counts(
     read = {topic: 1 for source in topology.sources() for topic in source.topics if topic not in inner}
     if isinstance(partitions, Mapping):
         return dict(partitions)
-    if partitions is not None:
-        return dict.fromkeys(read, partitions)
     for record in records:
         read[record.topic] = max(read.get(record.topic, 1), record.partition + 1)
-    return read
+    return read if partitions is None else dict.fromkeys(read, partitions)
 
 
 def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:

@@ -46,6 +46,14 @@ def test_a_builder_refuses_what_the_supplier_would_refuse() -> None:
         Stores.lru_map("s", True)
 
 
+def test_settings_of_a_changelog_become_text() -> None:
+    """As with `Materialized`: a broker refuses numbers."""
+    store = Stores.persistent_key_value_store("s").with_logging_enabled({"retention.ms": 60_000})  # type: ignore[dict-item]
+    assert store.log_config == (("retention.ms", "60000"),)
+    with pytest.raises(ConfigError, match="log_config must be Mapping, got a list of tuple"):
+        store.with_logging_enabled([("retention.ms", "1")])  # type: ignore[arg-type]
+
+
 def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
     """Java's two steps create the same spec as the one call."""
     key, value = Serdes.string(), Serdes.long()
