@@ -36,9 +36,10 @@ def field_findings(topology: Topology, records: Sequence[TopicRecord]) -> Iterat
 def _missing(wanted: list[str], values: list[object]) -> list[str]:
     """Return the fields that no value has; none if there are no values, or others than dictionaries."""
     given = [value for value in values if value is not None]
-    if not given or not all(isinstance(value, dict) for value in given):
+    dicts = [value for value in given if isinstance(value, dict)]
+    if not dicts or len(dicts) < len(given):
         return []
-    return [field for field in dict.fromkeys(wanted) if not any(field in value for value in given)]
+    return [field for field in dict.fromkeys(wanted) if not any(field in value for value in dicts)]
 
 
 def read_fields(function: FunctionType) -> list[str]:
