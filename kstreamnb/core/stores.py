@@ -57,7 +57,7 @@ class StoreSpec(NamesSerdes):
         logged: write every change to a changelog topic. Default: True.
         cached: collect updates, and forward only the last one of a key at a commit. Default: False.
         changelog_topic: topic that serves as the changelog. Default: a topic of the application's own.
-        log_config: settings of the changelog topic, as pairs of a name and a string. Default: none.
+        log_config: settings of the changelog topic by Kafka's names: a mapping, which becomes pairs. Default: none.
         headers: "kept" keeps headers with the rows, "logged" writes those of the current record to the changelog, and
             "as_configured" keeps them if `Config.dsl_store_format` is "headers". Default: "none".
         factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the built-in storage.
@@ -93,6 +93,11 @@ class StoreSpec(NamesSerdes):
         if self.name is None:
             raise ConfigError("a store needs a name", java="name cannot be null")
         expect(self.name, str, "name of a store")
+        for flag in ("logged", "cached", "persistent", "retain_duplicates"):
+            expect(getattr(self, flag), bool, flag, hint="write True or False")
+        given: Any = self.log_config
+        if not isinstance(given, tuple):
+            object.__setattr__(self, "log_config", tuple(sorted(text_items(given).items())))
         if self.max_entries is not None and self.max_entries < 0:
             fact = f"max_entries must be at least 0, got {self.max_entries}"
             raise ConfigError(fact, java="maxCacheSize cannot be negative")
@@ -165,7 +170,7 @@ class StoreOptions(TypedDict, total=False):
     cached: bool
     persistent: bool
     changelog_topic: str | None
-    log_config: tuple[tuple[str, str], ...]
+    log_config: Mapping[str, str] | tuple[tuple[str, str], ...]
     factory: Callable[[StoreSpec], object] | None
     extra: Mapping[str, Any]
 
