@@ -57,7 +57,7 @@ class StoreSpec(NamesSerdes):
         logged: write every change to a changelog topic. Default: True.
         cached: collect updates, and forward only the last one of a key at a commit. Default: False.
         changelog_topic: topic that serves as the changelog. Default: a topic of the application's own.
-        log_config: settings of the changelog topic, as pairs of a name and a string. Default: none.
+        log_config: settings of the changelog topic by Kafka's names: a mapping, which becomes pairs. Default: none.
         headers: "kept" keeps headers with the rows, "logged" writes those of the current record to the changelog, and
             "as_configured" keeps them if `Config.dsl_store_format` is "headers". Default: "none".
         factory: function ``(spec) -> rows`` that creates your own storage. Default: None, the built-in storage.
@@ -93,6 +93,11 @@ class StoreSpec(NamesSerdes):
         if self.name is None:
             raise ConfigError("a store needs a name", java="name cannot be null")
         expect(self.name, str, "name of a store")
+        for flag in ("logged", "cached", "persistent", "retain_duplicates"):
+            expect(getattr(self, flag), bool, flag, hint="write True or False")
+        given: Any = self.log_config
+        if not isinstance(given, tuple):
+            object.__setattr__(self, "log_config", tuple(sorted(text_items(given).items())))
         if self.max_entries is not None and self.max_entries < 0:
             fact = f"max_entries must be at least 0, got {self.max_entries}"
             raise ConfigError(fact, java="maxCacheSize cannot be negative")
@@ -103,7 +108,7 @@ class StoreSpec(NamesSerdes):
         Args:
             config: topic settings by Kafka's names, such as ``{"retention.ms": "60000"}``. Default: none.
         """
-        return replace(self, logged=True, log_config=tuple(sorted((config or {}).items())))
+        return replace(self, logged=True, log_config=tuple(sorted(text_items(config or {}).items())))
 
     def with_logging_disabled(self) -> StoreSpec:
         """Return a copy without a changelog topic."""
@@ -122,6 +127,12 @@ class StoreSpec(NamesSerdes):
     def with_caching_disabled(self) -> StoreSpec:
         """Return a copy that forwards every update."""
         return replace(self, cached=False)
+
+
+def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
+    """Return topic settings as text; raise ConfigError for anything but a mapping."""
+    expect(config, Mapping, "log_config", hint='write for example {"cleanup.policy": "compact"}')
+    return {str(name): str(value) for name, value in config.items()}
 
 
 LATEST = -1
@@ -159,7 +170,7 @@ class StoreOptions(TypedDict, total=False):
     cached: bool
     persistent: bool
     changelog_topic: str | None
-    log_config: tuple[tuple[str, str], ...]
+    log_config: Mapping[str, str] | tuple[tuple[str, str], ...]
     factory: Callable[[StoreSpec], object] | None
     extra: Mapping[str, Any]
 
@@ -497,12 +508,12 @@ _TIMESTAMPED: dict[StoreKind, StoreKind] = {plain: kind for kind, plain in _PLAI
 _TIMESTAMPED["lru"] = "timestamped_key_value"
 
 
-def with_times(supplier: StoreSpec, **fields: Any) -> StoreSpec:
+def with_times(supplier: StoreSpec) -> StoreSpec:
     """Return a store whose rows have times, which a plain persistent one forgets: its format has no place for them."""
     kind = _TIMESTAMPED.get(supplier.kind, supplier.kind)
     forgets = supplier.persistent and supplier.factory is None and kind != supplier.kind
     extra = {**supplier.extra, "forgets_times": True} if forgets else supplier.extra
-    return replace(supplier, **{"kind": kind, "extra": extra, **fields})
+    return replace(supplier, kind=kind, extra=extra)
 
 
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:

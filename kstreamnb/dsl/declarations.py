@@ -103,7 +103,7 @@ class Declaration:
     parents: tuple[Declaration, ...]
     arguments: dict[str, object]
     origin: SourceLocation
-    position: tuple[int, int] = (0, 0)
+    position: tuple[int, int]
     successor: Declaration | None = None
 
     def latest(self) -> Declaration:
@@ -142,7 +142,7 @@ class DeclarationLog:
     name: str | None = None
     persistent: bool = True
     sample: Iterable[TopicRecord] | None = None
-    _declarations: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
+    _declarations: dict[Declaration, None] = field(default_factory=dict)
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
 
     @classmethod
@@ -158,7 +158,7 @@ class DeclarationLog:
         """Start a new run of a group (a cell): its declarations of earlier runs are removed."""
         if group not in self._runs or self._runs[group][0] != run:
             self._runs[group] = (run, 0)
-            self._declarations = {key: each for key, each in self._declarations.items() if key[0] != group}
+            self._declarations = {each: None for each in self._declarations if each.identity.group != group}
 
     def groups(self) -> tuple[Hashable, ...]:
         """Return the groups (cells) that declared something, in order of their first run."""
@@ -168,27 +168,24 @@ class DeclarationLog:
         """Replace declarations that were removed by their successors, in handles and as parents."""
         for removed, successor in successors.items():
             removed.successor = successor
-        for each in self._declarations.values():
+        for each in self._declarations:
             if each not in successors.values():
                 each.parents = tuple(successors.get(parent, parent) for parent in each.parents)
 
     def declare(self, word: str, emit: Emit, *parents: Declaration, **arguments: object) -> Declaration:
-        """Add a declaration, or change the one of the same identity in place."""
+        """Add a declaration."""
         identity = _identities().identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
-        new = Declaration(identity, word, emit, parents, arguments, user_origin())
-        new.position = (self.groups().index(identity.group), count)
-        kept = self._declarations.setdefault((identity.group, identity.key), new)
-        if kept is not new:
-            kept.__dict__.update(new.__dict__)
-        return kept
+        position = (self.groups().index(identity.group), count)
+        declaration = Declaration(identity, word, emit, parents, arguments, user_origin(), position)
+        self._declarations[declaration] = None
+        return declaration
 
     def holds(self, declaration: Declaration) -> bool:
         """Return whether a declaration is valid, that is, not forgotten and made by the last run of its cell."""
-        group, run, key = declaration.identity
-        return self._declarations.get((group, key)) is declaration and self._runs[group][0] == run
+        return declaration in self._declarations
 
     def forget(self, *declarations: Declaration | str) -> None:
         """Remove declarations, or all that a place such as ``cell 3`` made; what was made from them becomes stale.
@@ -196,12 +193,12 @@ class DeclarationLog:
         Raises: TopologyError when nothing was declared at a place.
         """
         for target in declarations:
-            keys = [key for key, each in self._declarations.items() if each is target or each.origin.place == target]
-            if isinstance(target, str) and not keys:
-                cells = dict.fromkeys(each.origin.place for each in self._declarations.values())
+            forgotten = [each for each in self._declarations if each is target or each.origin.place == target]
+            if isinstance(target, str) and not forgotten:
+                cells = dict.fromkeys(each.origin.place for each in self._declarations)
                 raise TopologyError(f'nothing was declared in "{target}"', detail=f"declared in {', '.join(cells)}")
-            for key in keys:
-                del self._declarations[key]
+            for each in forgotten:
+                del self._declarations[each]
 
     def settle(self) -> None:
         """Let the notebook layer say which declarations succeed others."""
@@ -209,7 +206,7 @@ class DeclarationLog:
 
     def declarations(self) -> tuple[Declaration, ...]:
         """Return the valid declarations, parents before children and otherwise in order."""
-        return parents_first(sorted(self._declarations.values(), key=lambda each: each.position), self.holds)
+        return parents_first(sorted(self._declarations, key=lambda each: each.position), self.holds)
 
     def sound(self) -> tuple[Declaration, ...]:
         """Return the valid declarations that are neither stale nor made from something stale."""
@@ -254,7 +251,7 @@ class BuiltVersion(NamedTuple):
 
     @classmethod
     def of(cls, log: DeclarationLog) -> BuiltVersion:
-        """Return the present declarations; copies, because a cell that runs again may change them in place."""
+        """Return the present declarations; copies, because `succeed` changes their parents in place."""
         return cls(log, tuple(copy(each) for each in log.declarations()))
 
     @property

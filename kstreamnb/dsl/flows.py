@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self, TypeAlias
 
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.core.traits import AggregationWindows
 from kstreamnb.logical.nodes import Operation, Repartition
 from kstreamnb.operators.table_joins import How
 
-GroupWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 UserFunction: TypeAlias = Callable[..., object]
 """A function of the user whose signature was checked where it was passed."""
 
@@ -69,7 +68,7 @@ class Windowing:
     A repartition of the grouped records themselves has the key None, one of a cogrouped stream that stream.
     """
 
-    windows: GroupWindows | None = None
+    windows: AggregationWindows | None = None
     emit_on_close: bool = False
     repartitioned: dict[GroupFlow | None, Repartition] = field(default_factory=dict)
 

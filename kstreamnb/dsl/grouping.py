@@ -8,6 +8,7 @@ from typing import Generic, Self, Unpack, overload
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.signatures import FOLD, RECORD, taking
+from kstreamnb.core.traits import AggregationWindows
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl.aggregating import (
     Aggregating,
@@ -25,7 +26,6 @@ from kstreamnb.dsl.aggregation_graph import (
     emit_windowing,
 )
 from kstreamnb.dsl.declarations import Handle, check_kind
-from kstreamnb.dsl.flows import GroupWindows
 from kstreamnb.dsl.keywords import GroupedKeywords, combined, spelled_out
 from kstreamnb.dsl.options import EmitStrategy, Grouped
 from kstreamnb.dsl.type_vars import K2, V2, A, Aggregator, K, V
@@ -117,7 +117,7 @@ class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
-    def windowed_by(self, windows: GroupWindows) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+    def windowed_by(self, windows: AggregationWindows) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Aggregate by key and window instead of by key.
 
         Shape: KGroupedStream[K, V] -> windowed stream; key kept; store: no; repartition: no.
@@ -194,7 +194,7 @@ class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"
         self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
     ) -> TimeWindowedCogroupedKStream[K, A]: ...
     def windowed_by(
-        self, windows: GroupWindows
+        self, windows: AggregationWindows
     ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
         """Aggregate by key and window instead of by key.
 
@@ -263,8 +263,8 @@ class TimeWindowedCogroupedKStream(CogroupAggregating[A, Windowed[K]], Generic[K
     """Several grouped streams by key and window."""
 
 
-def _kind_of(windows: GroupWindows) -> str:
+def _kind_of(windows: AggregationWindows) -> str:
     """Return the kind of the windowed stream; raise ConfigError for anything that is not windows to group by."""
     hint = 'write for example TimeWindows.of("5m"), or SessionWindows.of("5m")'
-    expect(windows, GroupWindows, "windows", hint=hint)
+    expect(windows, AggregationWindows, "windows", hint=hint)
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"

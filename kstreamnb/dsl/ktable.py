@@ -440,20 +440,20 @@ def _declare(
     positional = [each for each in arguments if not isinstance(each, _OPTIONS)]
     options = [each for each in arguments if isinstance(each, _OPTIONS)]
     fields = by_keyword(options, keywords, table_joined=TableJoined, materialized=Materialized, name=Named)
-    functions: dict[str, Any] = dict(zip(("foreign_key", "joiner")[-len(positional) :], positional, strict=False))
-    functions |= {name: fields.pop(name) for name in ("foreign_key", "joiner") if name in fields}
-    with_key = bool(fields.pop("with_key", False))
-    if "joiner" not in functions or len(positional) > 2:
+    free = [name for name in ("foreign_key", "joiner") if name not in fields]
+    fields |= zip(free[-len(positional) :], positional, strict=False)
+    if "joiner" not in fields or len(positional) > len(free):
         raise TopologyError(f'"{word}" takes a joiner, or a foreign key and a joiner')
-    join = JoinSpec(how, taking(functions["joiner"], "left", "right"), with_key)
-    joined = fields.pop("table_joined", None)
+    with_key = bool(fields.pop("with_key", False))
+    join = JoinSpec(how, taking(fields.pop("joiner"), "left", "right"), with_key)
+    foreign_key, joined = fields.pop("foreign_key", None), fields.pop("table_joined", None)
     partitioners = {name: fields.pop(name) for name in ("partitioner", "other_partitioner") if name in fields}
     table = materialization((), fields)
-    if "foreign_key" not in functions:
+    if foreign_key is None:
         return left.declare("table", word, emit_join_tables, right, join=join, table=table)
     if how == "outer":
         raise TopologyError("foreign-key joins of tables cannot be outer joins", hint="use left_join")
-    key_of = taking(functions["foreign_key"], "value", key=with_key)
+    key_of = taking(foreign_key, "value", key=with_key)
     tables = combined(TableJoined, joined, name=table.name, **partitioners)
     return left.declare("table", word, emit_join_foreign, right, join=join, table=table, key_of=key_of, options=tables)
 

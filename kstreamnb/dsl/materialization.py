@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.serdes import serde_or_none
-from kstreamnb.core.stores import HeaderUse, StoreKind, StoreSpec, with_times
+from kstreamnb.core.stores import StoreKind, StoreSpec, with_times
 from kstreamnb.core.time import duration_ms, java_long
+from kstreamnb.core.traits import AggregationWindows
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import GroupWindows, TableFlow, Windowing
+from kstreamnb.dsl.flows import TableFlow, Windowing
 from kstreamnb.dsl.keywords import by_keyword, combined
-from kstreamnb.dsl.option_fields import LogFields, SerdeFields
+from kstreamnb.dsl.option_fields import SerdeFields
 from kstreamnb.dsl.options import Materialized
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder
@@ -69,14 +70,6 @@ def materialization(options: Iterable[object], keywords: Mapping[str, object]) -
     return Materialization(name, combined(Materialized, materialized, **fields), explicit=True)
 
 
-class StoreFields(SerdeFields, LogFields):
-    """Fields of a `StoreSpec` that every kind of store has."""
-
-    cached: bool
-    persistent: bool
-    headers: HeaderUse
-
-
 class TableFields(TypedDict):
     """Fields of a table node whose rows are in a store."""
 
@@ -90,12 +83,9 @@ def row_store(graph: GraphBuilder, table: Materialization, name: str, **serdes: 
 
     Raises: ConfigError when the user's store has a different kind.
     """
-    fields, supplier = _fields(graph, table.options, serdes), _supplier(table.options, "KeyValue")
-    if supplier is None:
-        return StoreSpec(name, "timestamped_key_value", **fields)
-    if table.options.is_versioned:
-        return replace(replace(supplier, **fields), cached=False, persistent=True)
-    return with_times(supplier, **fields)
+    store = _supplier(table.options, "KeyValue") or StoreSpec(name, "timestamped_key_value")
+    store = _configured(graph, table.options, serdes, store)
+    return replace(store, cached=False, persistent=True) if store.kind == "versioned" else with_times(store)
 
 
 def table_fields(store: StoreSpec) -> TableFields:
@@ -134,7 +124,6 @@ def aggregate_store(
     if windows is None:
         return row_store(graph, table, name, **serdes)
     supplier = _supplier(options, "Session" if isinstance(windows, SessionWindows) else "Window")
-    fields = _fields(graph, options, serdes)
     least, reason, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
     by_key = isinstance(windows, SlidingWindows | SessionWindows)  # their stores have an index by key, too
@@ -145,12 +134,11 @@ def aggregate_store(
     if retention < least:
         fact = f'store "{name}" retains windows for {retention} ms, less than {reason} ({least} ms)'
         raise ConfigError(fact, java=f"{java}, retention=[{retention}]")
-    if grouped.emit_on_close and by_key:
-        fields["cached"] = False
-    if isinstance(windows, SessionWindows):
-        return StoreSpec(name, "session", retention_ms=kept, extra=extra, **fields)
-    spec = StoreSpec(name, "timestamped_window", retention_ms=kept, extra=extra, **fields)
-    return replace(spec, window_size_ms=windows.size_ms)
+    store = StoreSpec(name, "session", retention_ms=kept, extra=extra)
+    if not isinstance(windows, SessionWindows):
+        store = replace(store, kind="timestamped_window", window_size_ms=windows.size_ms)
+    store = _configured(graph, options, serdes, store)
+    return replace(store, cached=False) if grouped.emit_on_close and by_key else store
 
 
 def _supplier(options: Materialized, needed: Family) -> StoreSpec | None:
@@ -178,22 +166,20 @@ def _cast_error(spec: StoreSpec, other: Family, needed: Family) -> str:
     return f"class {name} cannot be cast to class {wanted} ({name} and {wanted} are in unnamed module of loader 'app')"
 
 
-def _fields(graph: GraphBuilder, options: Materialized, serdes: SerdeFields) -> StoreFields:
-    """Return the fields of a table's store; the user's store, if any, decides where rows and headers are kept."""
-    supplier, logging, persistent = options.supplier, options.log_fields, graph.is_persistent(options.store_type)
-    headers: HeaderUse = "as_configured" if persistent else "none"
-    return {
-        "key_serde": options.key_serde or serdes.get("key_serde"),
-        "value_serde": options.value_serde or serdes.get("value_serde"),
-        "logged": logging["logged"] and (supplier is None or supplier.logged),  # a user's own store cannot be inspected
-        "log_config": logging["log_config"],
-        "cached": options.cached,
-        "persistent": persistent if supplier is None else supplier.persistent,
-        "headers": headers if supplier is None else supplier.headers,
-    }
+def _configured(graph: GraphBuilder, options: Materialized, serdes: SerdeFields, store: StoreSpec) -> StoreSpec:
+    """Return a store with the settings of the options; the user's store decides where rows and headers are kept."""
+    key_serde = options.key_serde or serdes.get("key_serde")
+    value_serde = options.value_serde or serdes.get("value_serde")
+    store = replace(store, key_serde=key_serde, value_serde=value_serde, cached=options.cached, **options.log_fields)
+    if (supplier := options.supplier) is not None:
+        logged = options.logged and supplier.logged  # a user's own store cannot be inspected
+        store = replace(store, logged=logged, persistent=supplier.persistent, headers=supplier.headers)
+        return replace(store, factory=supplier.factory)
+    persistent = graph.is_persistent(options.store_type)
+    return replace(store, persistent=persistent, headers="as_configured" if persistent else "none")
 
 
-def _least_retention(name: str, windows: GroupWindows) -> tuple[int, str, str]:
+def _least_retention(name: str, windows: AggregationWindows) -> tuple[int, str, str]:
     """Return the shortest retention, the reason for it, and the beginning of Java's text."""
     if isinstance(windows, SessionWindows):
         kind, span_ms, times, words = "session", windows.gap_ms, 1, ("gap", "the session inactivity gap", "gap")

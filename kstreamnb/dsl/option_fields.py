@@ -16,7 +16,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_or_none
 from kstreamnb.core.signatures import check_runs, method_hint
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import StoreSpec, text_items
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, expect_known
 from kstreamnb.suggesting import Suggesting
@@ -42,12 +42,6 @@ StoreType: TypeAlias = Literal["persistent", "in_memory"]
 def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
     """Return what `extractor_of` makes of a value; None for None."""
     return None if value is None else extractor_of(value)
-
-
-def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
-    """Return topic settings as text; raise ConfigError for anything but a mapping."""
-    expect(config, Mapping, "log_config", hint='write for example {"cleanup.policy": "compact"}')
-    return {str(name): str(value) for name, value in config.items()}
 
 
 def _unless_none(check: Callable[[object, str], object]) -> Callable[[object, Attribute[Any], object], None]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import NamedTuple
 
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.nodes import LogicalNode
-from kstreamnb.topology.nodes import grouped, walk
+from kstreamnb.topology.nodes import walk
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,15 @@ class LogicalGraph:
 
     def ordered(self) -> Iterator[LogicalNode]:
         """Yield nodes in the order of lowering: by priority, each after all its parents."""
-        missing = {node.id: len(node.parents) for node in self.nodes}
-        ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
-        below = grouped(((id_, node) for node in self.nodes for id_ in node.parents), lambda edge: edge[0])
-        heapify(ready)
-        while ready:
-            node = self.by_id[heappop(ready)[1]]
-            yield node
-            for _, child in below.get(node.id, ()):
-                missing[child.id] -= 1
-                if not missing[child.id]:
-                    heappush(ready, (child.priority, child.id))
+        sorter = TopologicalSorter({node.id: node.parents for node in self.nodes})
+        sorter.prepare()
+        ready: list[tuple[int, int]] = []
+        while sorter.is_active():
+            for id_ in sorter.get_ready():
+                heappush(ready, (self.by_id[id_].priority, id_))
+            _, first = heappop(ready)
+            yield self.by_id[first]
+            sorter.done(first)
 
     def with_nodes(
         self,

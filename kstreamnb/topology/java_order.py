@@ -1,6 +1,7 @@
 """The iteration orders of Java's collections, which are visible in the output of Kafka Streams.
 
-`hash_order` is that of ``java.util.HashMap`` and ``HashSet``, whose crowded buckets become trees; `TreeSet` keeps a
+`hash_order` is that of ``java.util.HashMap`` and ``HashSet``: bucket by bucket, each in order of insertion. In Java, a
+bucket of nine names becomes a tree: that takes thousands of nodes, or names made for it; it is left out. `TreeSet` is a
 red-black tree, because Kafka's sort keys change while its sets are being filled, so that the shape of the tree matters.
 """
 
@@ -38,10 +39,11 @@ def hash_order(names: Iterable[str], capacity: int = 16) -> list[str]:
     """Return the order of a ``HashMap`` to which ``names`` were added one by one; it begins with
     at least ``capacity``.
     """
-    table = _HashTable(capacity)
-    for name in dict.fromkeys(names):
-        table.add(name)
-    return list(table)
+    distinct = list(dict.fromkeys(names))
+    capacity = 1 << (capacity - 1).bit_length()
+    while len(distinct) > int(capacity * 0.75):
+        capacity *= 2
+    return sorted(distinct, key=lambda name: (java_hash(name) ^ java_hash(name) >> 16) & (capacity - 1))
 
 
 def copied_hash_order(names: Iterable[str]) -> list[str]:
@@ -71,29 +73,28 @@ class TreeSet(Generic[T]):
 
     def __init__(self, compare: Callable[[T, T], int], items: Iterable[T] = ()) -> None:
         self._compare = compare
-        self.root: _Entry[T] | None = None
+        self._root: _Entry[T] | None = None
         for item in items:
             self.add(item)
 
-    def add(self, item: T) -> T | None:
-        """Insert ``item`` unless an element on the way down compares equal; return its parent."""
-        parent, side, entry = None, 0, self.root
+    def add(self, item: T) -> None:
+        """Insert ``item`` unless an element on the way down compares equal."""
+        parent, side, entry = None, 0, self._root
         while entry is not None:
             order = self._compare(item, entry.item)
             if order == 0:
-                return entry.item
+                return
             parent, side = entry, int(order > 0)
             entry = entry.below[side]
         new = _Entry(item, parent)
         if parent is None:
-            self.root = new
+            self._root = new
         else:
             parent.below[side] = new
         self._repair(new)
-        return parent.item if parent else None
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self.root or ())
+        return iter(self._root or ())
 
     def _repair(self, entry: _Entry[T]) -> None:
         while (parent := entry.parent) is not None and parent.red:
@@ -112,8 +113,8 @@ class TreeSet(Generic[T]):
             parent.red, grand.red = False, True
             self._rotate(grand, 1 - side)
             break
-        assert self.root is not None
-        self.root.red = False
+        assert self._root is not None
+        self._root.red = False
 
     def _rotate(self, entry: _Entry[T], side: int) -> None:
         """Rotate: move an entry down to one side, and its other child up in its place."""
@@ -124,83 +125,7 @@ class TreeSet(Generic[T]):
             inner.parent = entry
         above = child.parent = entry.parent
         if above is None:
-            self.root = child
+            self._root = child
         else:
             above.below[above.below.index(entry)] = child
         child.below[side], entry.parent = entry, child
-
-
-_Hashed = tuple[int, tuple[int, ...], str]
-
-
-class _Bin:
-    """The entries of one bucket of a `_HashTable`: a list, with a tree if it is crowded."""
-
-    def __init__(self, entries: list[_Hashed]) -> None:
-        self.entries = entries
-        self.tree: TreeSet[_Hashed] | None = None
-
-    def add(self, entry: _Hashed) -> None:
-        """Append ``entry`` or, in a bucket with a tree, insert it after its parent in the tree."""
-        if self.tree is None:
-            self.entries.append(entry)
-            return
-        parent = self.tree.add(entry)
-        assert parent is not None, "a tree in a slot is never empty"
-        self.entries.insert(self.entries.index(parent) + 1, entry)
-        self._root_first(self.tree)
-
-    def grow_tree(self) -> None:
-        """Build the bucket's tree."""
-        self.tree = TreeSet(lambda one, two: (one > two) - (one < two), self.entries)
-        self._root_first(self.tree)
-
-    def _root_first(self, tree: TreeSet[_Hashed]) -> None:
-        root = tree.root
-        assert root is not None, "a tree in a slot is never empty"
-        self.entries.remove(root.item)
-        self.entries.insert(0, root.item)
-
-    def split(self, bit: int) -> list[_Bin]:
-        """Split the bucket as the table doubles: the entries without and with ``bit`` in their hash."""
-        halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
-        if not all(halves):
-            return [self]
-        parts = [_Bin(entries) for entries in halves]
-        for part in parts:
-            if self.tree is not None and len(part.entries) > 6:
-                part.grow_tree()
-        return parts
-
-
-class _HashTable:
-    """``java.util.HashMap``: crowded buckets enlarge a small table and become trees in one of 64 buckets or more."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = 1 << (capacity - 1).bit_length()
-        self._size = 0
-        self._bins: dict[int, _Bin] = {}
-
-    def add(self, name: str) -> None:
-        """Put ``name``, which is not in the table yet."""
-        code = java_hash(name)
-        code = (code ^ (code >> 16)) - ((code & 0x80000000) << 1)
-        slot = self._bins.setdefault(code & (self._capacity - 1), _Bin([]))
-        slot.add((code, utf16(name), name))
-        if slot.tree is None and len(slot.entries) > 8:
-            if self._capacity < 64:
-                self._double()
-            else:
-                slot.grow_tree()
-        self._size += 1
-        if self._size > int(self._capacity * 0.75):
-            self._double()
-
-    def _double(self) -> None:
-        bit, self._capacity = self._capacity, self._capacity * 2
-        parts = [part for slot in self._bins.values() for part in slot.split(bit)]
-        self._bins = {part.entries[0][0] & (self._capacity - 1): part for part in parts}
-
-    def __iter__(self) -> Iterator[str]:
-        for _, slot in sorted(self._bins.items()):
-            yield from (name for _, _, name in slot.entries)

@@ -35,16 +35,11 @@ def field_findings(topology: Topology, records: Sequence[TopicRecord]) -> Iterat
 
 def _missing(wanted: list[str], values: list[object]) -> list[str]:
     """Return the fields that no value has; none if there are no values, or others than dictionaries."""
-    missing, seen = dict.fromkeys(wanted), False
-    for value in values:
-        if value is None:
-            continue
-        if not missing or not isinstance(value, dict):
-            return []
-        seen = True
-        for field in [field for field in missing if field in value]:
-            del missing[field]
-    return list(missing) if seen else []
+    given = [value for value in values if value is not None]
+    dicts = [value for value in given if isinstance(value, dict)]
+    if not dicts or len(dicts) < len(given):
+        return []
+    return [field for field in dict.fromkeys(wanted) if not any(field in value for value in dicts)]
 
 
 def read_fields(function: FunctionType) -> list[str]:

@@ -98,7 +98,7 @@ def _issue(sample: Replay, node: ProcessorNode, reader: ProcessorNode, changes: 
     stores = [name for name in reader.stores if name in sample.now.stores]
     examples = [f"{old} to {new}" for new, old in changes.old_keys.items()]
     fact = f'"{node.name}" changed {pluralize(len(examples), "key")} of the sample ({join_list(examples, most=_NAMED)})'
-    kept = changes.misplaced & _keys_of(sample, stores)
+    kept = changes.misplaced & {format_value(unwindowed(row.key)) for name in stores for row in sample.now.store(name)}
     named = join_list(f'"{name}"' for name in stores)
     if kept:
         fact += f", and {len(kept):,} of them are in store {named} of a partition that is not theirs"
@@ -108,8 +108,3 @@ def _issue(sample: Replay, node: ProcessorNode, reader: ProcessorNode, changes: 
     if node.dsl is None:
         remedy = f'write the records of "{node.name}" to a topic with add_sink(), and read it with add_source()'
     return Issue("error" if kept else "warning", f'"{reader.name}"', fact, remedy, node.origin)
-
-
-def _keys_of(sample: Replay, stores: list[str]) -> set[str]:
-    keys = (row.key for name in stores for row in sample.now.store(name))
-    return {format_value(unwindowed(key)) for key in keys}

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Listing
+from kstreamnb.errors import ConfigError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import grouped
 
@@ -102,6 +103,9 @@ def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord
 def _record(record_or_tuple: Any, topic: str) -> TopicRecord:
     if isinstance(record_or_tuple, TopicRecord):
         return record_or_tuple
+    if not isinstance(record_or_tuple, tuple | list) or len(record_or_tuple) < 2:
+        shown = format_value(record_or_tuple)
+        raise ConfigError(f"each record must be a TopicRecord or (key, value, timestamp), got {shown}")
     key, value, *rest = record_or_tuple
     return TopicRecord(topic, 0, 0, rest[0] if rest else 0, key, value, tuple(rest[1]) if len(rest) > 1 else ())
 
@@ -142,4 +146,6 @@ def _canonical(value: object) -> Any:
     """Return the same value for equal values, whatever the order of a dict's keys."""
     if isinstance(value, dict):
         return {"dict": sorted((repr(key), _canonical(item)) for key, item in value.items())}
-    return [_canonical(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list) or type(value) is tuple:  # JSON has only lists
+        return [_canonical(item) for item in value]
+    return value

@@ -103,11 +103,9 @@ def _counts(
     read = {topic: 1 for source in topology.sources() for topic in source.topics if topic not in inner}
     if isinstance(partitions, Mapping):
         return dict(partitions)
-    if partitions is not None:
-        return dict.fromkeys(read, partitions)
     for record in records:
         read[record.topic] = max(read.get(record.topic, 1), record.partition + 1)
-    return read
+    return read if partitions is None else dict.fromkeys(read, partitions)
 
 
 def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:
@@ -156,9 +154,6 @@ def _repartitions(topology: Topology) -> Iterator[Issue]:
                 yield Issue("hint", f'topic "{cut.topic}"', fact, "remove repartition()", sink.origin)
 
 
-_REKEYING = ("select_key", "map", "flat_map")
-
-
 def _astray(topology: Topology) -> Iterator[Issue]:
     """Find stores whose records of one key are on several partitions after a key change, because no topic regroups
     them.
@@ -166,18 +161,11 @@ def _astray(topology: Topology) -> Iterator[Issue]:
     for node in topology.processors():
         if node.dsl != "process" or not node.stores:
             continue
-        changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
+        above = map(topology.nodes.__getitem__, walk(node.parents, lambda name: topology.nodes[name].parents))
+        changed = next((each for each in above if each.traits.changes_key and not each.traits.user_code), None)
         if changed is not None:
             fact = f'keys were changed by "{changed.name}": its store sees only records that reached its task'
             yield Issue("warning", f'"{node.name}"', fact, "put repartition() between the two", node.origin)
-
-
-def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
-    """Yield the processors between a node and the last topic, nearest first."""
-    for name in walk(node.parents, lambda name: topology.nodes[name].parents):
-        parent = topology.nodes[name]
-        if isinstance(parent, ProcessorNode):
-            yield parent
 
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:

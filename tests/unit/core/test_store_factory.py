@@ -46,6 +46,29 @@ def test_a_builder_refuses_what_the_supplier_would_refuse() -> None:
         Stores.lru_map("s", True)
 
 
+def test_settings_of_a_changelog_become_text() -> None:
+    """As with `Materialized`: a broker refuses numbers."""
+    store = Stores.persistent_key_value_store("s").with_logging_enabled({"retention.ms": 60_000})  # type: ignore[dict-item]
+    assert store.log_config == (("retention.ms", "60000"),)
+    with pytest.raises(ConfigError, match="log_config must be Mapping, got a list of tuple"):
+        store.with_logging_enabled([("retention.ms", "1")])  # type: ignore[arg-type]
+
+
+def test_options_of_a_store_are_checked_where_they_are_given() -> None:
+    """Text in place of True or False would count as True; settings may be a mapping, as for `Materialized`."""
+    with pytest.raises(ConfigError, match="logged must be bool, got 'no'") as refused:
+        Stores.persistent_key_value_store("s", logged="no")  # type: ignore[arg-type]
+    assert refused.value.hint == "write True or False"
+    with pytest.raises(ConfigError, match="retain_duplicates must be bool, got 'yes'"):
+        Stores.persistent_window_store("s", "1m", "1m", "yes")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="log_config must be Mapping, got 'compact'"):
+        Stores.persistent_key_value_store("s", log_config="compact")  # type: ignore[arg-type]
+    assert Stores.persistent_key_value_store("s", log_config={"b": "1", "a": "2"}).log_config == (
+        ("a", "2"),
+        ("b", "1"),
+    )
+
+
 def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
     """Java's two steps create the same spec as the one call."""
     key, value = Serdes.string(), Serdes.long()

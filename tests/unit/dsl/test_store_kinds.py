@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from tests.unit.state.stores_for_tests import OwnKeyValueStore, OwnSessionStore, OwnWindowStore
 
 _WINDOW: dict[str, Any] = {"retention": "1h", "window_size": "10ms"}
 _SUPPLIERS = (  # with Java's class in org.apache.kafka.streams.state, and its contents
@@ -172,3 +173,30 @@ def test_a_builder_for_times_forgets_them_too_on_a_plain_persistent_store() -> N
     own = ks.StoreSpec("s", "key_value", factory=lambda spec: {})
     assert [dict(build(spec, None, None).extra) for spec in (plain, own)] == [{"forgets_times": True}, {}]
     assert not build(ks.Stores.in_memory_key_value_store("s"), None, None).extra
+
+
+@pytest.mark.parametrize("windows", [None, ks.TimeWindows.of("10ms"), ks.SessionWindows.of("10ms")])
+def test_an_aggregation_keeps_its_rows_in_the_users_storage(windows: Any) -> None:
+    """By key, by window and by session."""
+    used = []
+
+    def factory(spec: ks.StoreSpec) -> Any:
+        used.append(spec.name)
+        kinds = {"session": OwnSessionStore, "timestamped_window": OwnWindowStore}
+        return kinds.get(spec.kind, OwnKeyValueStore)(spec)
+
+    store = ks.Stores.in_memory_key_value_store("s", factory=factory)
+    if windows is not None:
+        is_session = isinstance(windows, ks.SessionWindows)
+        make = ks.Stores.in_memory_session_store if is_session else ks.Stores.in_memory_window_store
+        store = make("s", "1m", *(() if is_session else ("10ms",)), factory=factory)
+    builder = ks.StreamsBuilder()
+    grouped = builder.stream("in", key_serde="string").group_by_key()
+    windowed = grouped if windows is None else grouped.windowed_by(windows)
+    windowed.count(ks.Materialized(store)).to_stream().to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    topic = driver.create_input_topic("in")
+    topic.pipe_input("k", 1, at=1)
+    topic.pipe_input("k", 1, at=2)
+    values = [record.value for record in driver.create_output_topic("out").read_records_to_list()]
+    assert (used, values[-1]) == (["s"], 2)

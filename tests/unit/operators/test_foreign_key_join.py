@@ -15,7 +15,7 @@ from kstreamnb.core.record import Change, Headers, TopicRecord
 from kstreamnb.core.serdes import JsonSerde, Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import EngineError, ProcessingError
+from kstreamnb.errors import EngineError, ProcessingError, TopologyError
 from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
     Instruction,
@@ -318,3 +318,26 @@ def test_a_foreign_value_without_bytes_joins_as_none() -> None:
     driver.pipe([TopicRecord(topic, -1, -1, n, key, value) for n, (topic, key, value) in enumerate(rows)])
     records = driver.create_output_topic("out", value_serde=TEXT).read_records_to_list()
     assert [record.value for record in records] == ["a1/Ann", "b2/-"]
+
+
+def test_the_functions_of_a_join_may_be_given_by_position_and_by_name() -> None:
+    """In any combination, they make the same join."""
+    ways: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((customer_of, pair), {}),
+        ((customer_of,), {"joiner": pair}),
+        ((pair,), {"foreign_key": customer_of}),
+        ((), {"foreign_key": customer_of, "joiner": pair}),
+    ]
+    described = set()
+    for functions, by_name in ways:
+        builder = StreamsBuilder("fk")
+        builder.table("orders").join(builder.table("customers"), *functions, **by_name).to_stream().to("out")
+        described.add(builder.build().describe())
+    assert len(described) == 1
+
+
+def test_a_function_that_is_given_twice_is_refused() -> None:
+    """By position and by name."""
+    builder = StreamsBuilder("fk")
+    with pytest.raises(TopologyError, match='"join" takes a joiner, or a foreign key and a joiner'):
+        builder.table("orders").join(builder.table("customers"), customer_of, pair, joiner=pair)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,20 +63,6 @@ def test_equal_hashes_keep_the_order_of_insertion() -> None:
     assert hash_order(["BB", "Aa"]) == ["BB", "Aa"]
     assert copied_hash_order(["Aa", "BB", "Aa"]) == ["Aa", "BB"]
     assert java_hash("naïve 🦆") == 1285307389
-
-
-def _colliding(parts: int) -> list[str]:
-    """All names of ``parts`` pairs "Aa" or "BB", which have equal hashes."""
-    return ["".join(pairs) for pairs in product(("Aa", "BB"), repeat=parts)]
-
-
-def test_a_crowded_slot_widens_a_small_table_before_it_becomes_a_tree() -> None:
-    """Up to ten equal hashes only enlarge the table; with the eleventh the root of a tree comes first."""
-    names = _colliding(4)
-    assert hash_order(names[:10]) == names[:10]
-    assert hash_order(names[:11]) == [names[3], *names[:3], *names[4:11]]
-    assert hash_order(names[:9], capacity=64) == [names[3], *names[:3], *names[4:9]]
-    assert hash_order(names[7::-1] + names[8:], capacity=64) == [names[i] for i in (4, 7, 6, 5, 3, 2, 1, 0)] + names[8:]
 
 
 @given(st.lists(st.integers(), max_size=200))

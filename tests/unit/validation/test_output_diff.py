@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.errors import ConfigError
 from kstreamnb.replays.preview import preview
 from kstreamnb.replays.replay_sample import replay
 from kstreamnb.tools.preview import upstream_topology
@@ -92,3 +93,15 @@ def test_one_word_compares_topologies_and_runs() -> None:
     assert 'sink "KSTREAM-SINK-0000000001": topic: out -> elsewhere' in str(ks.testing.diff(one.build(), other.build()))
     with pytest.raises(ks.errors.ConfigError, match="expected two topologies or two outputs"):
         ks.testing.diff(one.build(), doubled(2))
+
+
+@pytest.mark.parametrize("wrong", ["k1", ("k",), 5])
+def test_what_is_no_record_is_refused_in_words(wrong: Any) -> None:
+    """Text would otherwise be read as a key and a value of one letter each."""
+    with pytest.raises(ConfigError, match=r"each record must be a TopicRecord or \(key, value, timestamp\), got"):
+        diff([("k", 1)], [wrong])
+
+
+def test_a_tuple_equals_the_list_that_json_makes_of_it() -> None:
+    """They would be shown alike."""
+    assert not diff([("k", (1, 2))], [("k", [1, 2])])

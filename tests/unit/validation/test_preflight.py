@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ def test_joined_topics_need_the_same_number_of_partitions() -> None:
         ks.replay(join(), [], {"a": 4, "b": 6, "names": 3})
     assert not check_partitions(join(), {"a": 4, "b": 4, "names": 3})
     assert "unknown number of partitions of topic" in check_partitions(join(), {"a": 4, "names": 1})[0].fact
+
+
+def test_one_number_of_partitions_holds_for_the_topics_of_a_pattern() -> None:
+    """Those of the sample that match it."""
+    builder = ks.StreamsBuilder()
+    builder.stream(re.compile("orders-.*")).to("out")
+    assert not check(builder.build(), [record("orders-eu", "k", 1)], partitions=2)
 
 
 def test_keys_in_the_wrong_partition_are_named() -> None:
