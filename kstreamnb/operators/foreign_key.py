@@ -358,9 +358,7 @@ class TablePartitioner:
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """Return the one partition that the user's partitioner chose; zero or several are an error for a row."""
         chosen = self.partitioner(topic, key, None, partitions)
-        if chosen is None or isinstance(chosen, int):
-            return chosen
-        several = tuple(chosen)
+        several = (chosen,) if chosen is None or isinstance(chosen, int) else tuple(chosen)
         if len(several) == 1:
             return several[0]
         fact = f"a partitioner of a foreign-key join chose {len(several)} partitions for one key"
@@ -388,13 +386,11 @@ def value_hash(data: bytes) -> bytes:
 
 def _murmur3(data: bytes) -> bytes:
     h1 = h2 = _SEED
-    size = len(data)
-    whole = size & ~15
+    size, whole = len(data), len(data) & ~15
     for k1, k2 in _BLOCK.iter_unpack(data[:whole]):  # bits above the lowest 64 do not matter before a mask
-        k1 = k1 * _C1 & _MASK
+        k1, k2 = k1 * _C1 & _MASK, k2 * _C2 & _MASK
         h1 ^= (k1 << 31 | k1 >> 33) * _C2 & _MASK
         h1 = ((h1 << 27 | h1 >> 37) + h2) * 5 + 0x52DC_E729 & _MASK
-        k2 = k2 * _C2 & _MASK
         h2 ^= (k2 << 33 | k2 >> 31) * _C1 & _MASK
         h2 = ((h2 << 31 | h2 >> 33) + h1) * 5 + 0x3849_5AB5 & _MASK
     if size > whole:
@@ -402,10 +398,8 @@ def _murmur3(data: bytes) -> bytes:
         k1, k2 = k1 * _C1 & _MASK, k2 * _C2 & _MASK
         h1 ^= (k1 << 31 | k1 >> 33) * _C2 & _MASK
         h2 ^= (k2 << 33 | k2 >> 31) * _C1 & _MASK
-    h1, h2 = h1 ^ size, h2 ^ size
-    h1 = h1 + h2 & _MASK
-    h2 = h2 + h1 & _MASK
-    h1, h2 = _finish(h1), _finish(h2)
+    h1 = (h1 ^ size) + (h2 ^ size) & _MASK
+    h1, h2 = _finish(h1), _finish((h2 ^ size) + h1 & _MASK)
     h1 = h1 + h2 & _MASK
     return _RESULT.pack(h1, h2 + h1 & _MASK)
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Any
 
-_FEW = 8
+_FEW = 64  # up to this number, changed keys are found one by one; for more, going through all keys is cheaper
 _first = itemgetter(0)
 
 
@@ -23,25 +23,28 @@ class KeyOrder:
     def __init__(self, raw: MutableMapping[Hashable, Any], to_bytes: Callable[[Hashable], bytes]) -> None:
         self._raw, self._to_bytes, self._is_dict = raw, to_bytes, type(raw) is dict
         self._sorted: list[tuple[bytes, Hashable]] = []
-        self._removed: set[Hashable] = set()
+        self._removed: dict[Hashable, None] = {}
 
     def forget(self, raw_key: Hashable) -> None:
         """Must be called when a key leaves the dict."""
         if self._sorted:
-            self._removed.add(raw_key)
+            self._removed[raw_key] = None
 
     def entries(self) -> list[tuple[bytes, Hashable]]:
         """Return ``(key bytes, raw key)`` of all rows, ascending; callers must not change it."""
         if not self._is_dict:
             return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
-        if self._removed:
-            self._sorted = [entry for entry in self._sorted if entry[1] not in self._removed]
-            self._removed.clear()
-        known = self._sorted
+        known, removed = self._sorted, self._removed
+        if len(removed) > _FEW:
+            known[:] = [entry for entry in known if entry[1] not in removed]
+        for key in removed if len(removed) <= _FEW else ():
+            at = bisect_left(known, data := self._to_bytes(key), key=_first)
+            del known[at : at + known[at : at + 1].count((data, key))]  # a key that came and left again is not there
+        removed.clear()
         missing = len(self._raw) - len(known)
         if missing:
             fresh = [(self._to_bytes(key), key) for key in islice(reversed(self._raw), missing)]
-            if missing <= _FEW and known:
+            if missing <= _FEW:
                 for entry in fresh:
                     insort(known, entry, key=_first)
             else:
