@@ -95,6 +95,7 @@ class BatchAction:
         self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
         self._turn = threading.Lock()  # held from the arrival of a batch until its watchers were called
+        self._thread: int | None = None  # the thread that calls the sink and the watchers
         self.pipeline: Pipeline | None = None
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
@@ -158,6 +159,7 @@ class BatchAction:
             batch: the batch.
             note: notes in the checkpoint that it is published; by default Spark does, after this call.
         """
+        self._thread = threading.get_ident()
         try:
             try:
                 done, figures = self._published(batch, note)
@@ -169,7 +171,18 @@ class BatchAction:
             self._tell(batch, done, figures)
             return True
         finally:
+            self._thread = None
             self._turn.release()
+
+    def is_caller(self) -> bool:
+        """Return whether this thread handles a batch: a watcher or the sink runs, and the stream waits for it."""
+        return self._thread == threading.get_ident()
+
+    def refuse_caller(self, method: str) -> None:
+        """Raise ApplicationStateError in a thread that handles a batch: the method waits for the stream."""
+        if self.is_caller():
+            fact = f"{method}() waits for the batch whose watcher or sink calls it"
+            raise ApplicationStateError(fact, hint="call it in another thread, such as the main one")
 
     def _published(self, batch: QueryBatch, note: Callable[[], None] | None) -> tuple[OutputBatch, BatchFigures]:
         began = time.perf_counter()
@@ -250,7 +263,7 @@ class BatchAction:
         """Record the error that ends the query; returns False if it has ended already, because the first failure
         counts.
         """
-        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error)
+        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error) is not None
         if accepted:
             self.log.failure(error)
         return accepted

@@ -100,8 +100,8 @@ class Lifecycle:
         """The last error that ended a start, also after a restart."""
         return self._error
 
-    def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> bool:
-        """Make the transition of an event; returns False, and changes nothing, if the table does not allow it.
+    def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> State | None:
+        """Make the transition of an event; returns the state before it, or None if the table does not allow it.
 
         Args:
             event: the event.
@@ -109,13 +109,14 @@ class Lifecycle:
             error: the error of `Event.FAIL`.
         """
         with self._changed:
-            state, actors = TRANSITIONS.get((self._state, event), (self._state, frozenset()))
+            before = self._state
+            state, actors = TRANSITIONS.get((before, event), (before, frozenset()))
             if actor not in actors:
-                return False
+                return None
             self._state = state
             self._error = error if event is LifecycleEvent.FAIL else self._error
             self._changed.notify_all()
-            return True
+            return before
 
     def await_end(self, timeout_s: float) -> bool:
         """Wait until no stream is running; returns False on timeout."""

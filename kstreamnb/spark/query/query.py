@@ -103,6 +103,7 @@ class Query(Suggesting):
             KStreamError: the error that ended the query; not if Spark itself ended with the signal, which
                 service managers send to all processes of a service.
         """
+        self.control.action.refuse_caller("await_termination")
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with asked_to_end() as asked:
             while self.is_active() and (end is None or time.monotonic() < end):
@@ -128,6 +129,7 @@ class Query(Suggesting):
         Raises:
             KStreamError: the error that ended the query.
         """
+        self.control.action.refuse_caller("await_input")
         goal, end = self.control.source.end(), time.monotonic() + timeout_s
         with under_way(f'waiting for the first batch of "{self.application}"'):
             while self.control.action.last.number < 0 and self.is_active() and time.monotonic() < end:
@@ -217,7 +219,8 @@ class Query(Suggesting):
         """Call a function with the figures of every batch, in the thread that publishes it.
 
         Args:
-            function: the function; its errors are logged and do not end the query.
+            function: the function; its errors are logged and do not end the query. It may read stores and stop the
+                query; methods that wait for the query refuse its thread.
 
         Returns:
             A function that ends the calls.
@@ -266,6 +269,7 @@ class Query(Suggesting):
         """Stop within 5 s, after the batch in progress if possible; the checkpoint stays.
 
         Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
+        Within a watcher or a sink it returns at once, and the stream ends after the batch that they handle.
         """
         with under_way(f'stopping "{self.application}"'):
             self.control.stop()
@@ -279,6 +283,7 @@ class Query(Suggesting):
         Raises:
             KStreamError: the start failed.
         """
+        self.control.action.refuse_caller("restart")
         with under_way(f'starting "{self.application}"'):
             self.control.start(Actor.USER, takes_over=True)
         add_active(self)
