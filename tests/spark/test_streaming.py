@@ -22,6 +22,7 @@ from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.spark.contracts import QueryBatch, StreamSettings
 from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.planning.deployment import WorkerOptions
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.tools.benchmark import python_workers
 from tests.spark.file_source import FileOffsetSource
 from tests.spark.memory_sink import MemorySink
@@ -145,6 +146,20 @@ def test_a_stop_at_the_end_of_a_start_stops_the_query(spark: Any, tmp_path: Path
     start.join()
     assert query.await_termination(60)
     assert "stopped" == query.status(lag=False).state
+
+
+def test_a_view_shows_the_tasks_of_later_starts(spark: Any, tmp_path: Path) -> None:
+    """A query that found new topics starts again with other tasks; programs keep their views."""
+    query = lasting(spark, tmp_path, MemorySink()).restart()
+    assert query.await_input(200)
+    view = query.store("totals")
+    before = dict(view.all())
+    rows = [*disordered(["in"], 100), ("in", "late", 5, 5000)]
+    more = FileOffsetSource.write(tmp_path / "more.pickle", batched(query.deployment, rows, 3))
+    assert query.control.start(Actor.USER, deployment=replace(query.deployment), source=more)
+    assert query.await_input(200)
+    assert before["g0"] + 1 == view["g0"] == query.store("totals")["g0"]
+    query.stop()
 
 
 class SlowlyClosed(MemorySink):

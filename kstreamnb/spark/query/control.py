@@ -105,8 +105,6 @@ class QueryControl:
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
-            if deployment is not None:
-                self.action.stores = LiveStores(self.spark, deployment, self.files)
             relay = Relay(self.action)
             try:
                 self._launch(relay, actor, takes_over=takes_over)
@@ -175,7 +173,7 @@ class QueryControl:
         settle(self.files)
         self.action.resume(self.files)
         self._open_sink(takes_over=takes_over)
-        self.action.stores.forget()
+        self.action.stores.forget(self.deployment)
         forget_positions(positions_folder(self.files))
 
     def _open_sink(self, *, takes_over: bool) -> None:

@@ -57,7 +57,6 @@ class LiveStores:
         self._spark, self._lock = spark, Lock()
         self._stream_thread: int | None = None  # the thread that commits a batch after its watchers were called
         self._copies: dict[int, _StoreCopy] = {}
-        self._lanes = len(deployment.input_ranks)
 
     def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]], *, noted: bool = False) -> None:
         """Note the changes of a batch: (producer, number of the entry, delta).
@@ -66,7 +65,7 @@ class LiveStores:
         """
         with self._lock:
             for source, seq, delta in deltas:
-                copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
+                copy = self._copies.setdefault(source - len(self.deployment.input_ranks), _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
             self.batch, self._stream_thread = batch, None if noted else get_ident()
@@ -77,17 +76,18 @@ class LiveStores:
                 most.waiting.clear()
                 most.size = 0
 
-    def forget(self) -> None:
-        """Start over: the query starts from its checkpoint."""
+    def forget(self, deployment: Deployment) -> None:
+        """Start over: a deployment starts from the checkpoint."""
         with self._lock:
+            self.deployment = deployment
             self._copies.clear()
             self.batch = -1
 
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
         """Return the answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
-        placed = placements_of(self.deployment, name)
         while True:
             with self._lock:
+                placed = placements_of(self.deployment, name)
                 behind = self._behind(placed)
                 # Before its commit the checkpoint would show the batch before.
                 if not behind or last_batch(self.checkpoint) >= self.batch:
