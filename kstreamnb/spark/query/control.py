@@ -24,7 +24,7 @@ from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage,
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
 from kstreamnb.spark.jvm.session import is_stopped, is_submitted, late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.query.batch_handler import BatchAction, Relay
+from kstreamnb.spark.query.batch_handler import BatchAction
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
 from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.query.query_handle import QueryHandle, release_stores
@@ -105,9 +105,8 @@ class QueryControl:
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
-            relay = Relay(self.action)
             try:
-                self._launch(relay, actor, takes_over=takes_over)
+                self._launch(actor, takes_over=takes_over)
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
                 if not self.fail(failure or EngineError(f"the start was interrupted: {reason_of(error)}"), Actor.QUERY):
@@ -117,10 +116,10 @@ class QueryControl:
             if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
-            self._attend(relay)
+            self._attend()
             return True
 
-    def _launch(self, relay: Relay, actor: Actor, *, takes_over: bool) -> None:
+    def _launch(self, actor: Actor, *, takes_over: bool) -> None:
         """Launch the stream; again, unless the user waits for it, while Spark is too slow to start its processes."""
         while True:
             try:
@@ -129,7 +128,7 @@ class QueryControl:
                     lock = self.files.hold()
                     on_failure.callback(lock.release)
                     last_stage = self.action.sink.on_executors()
-                    stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
+                    stream = start_stream(self.spark, self.source, self.action, self.settings, last_stage)
                     on_failure.pop_all()
                 ended = partial(release_stores, self.spark, stream)
                 self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
@@ -191,7 +190,7 @@ class QueryControl:
                 owner.withdraw()
             raise
 
-    def _attend(self, relay: Relay) -> None:
+    def _attend(self) -> None:
         """Start the threads of one start: its companions, and the one that waits for the end of the stream.
 
         The error of any of them is the query's: it would seem to continue, unguarded.
@@ -203,7 +202,6 @@ class QueryControl:
             handle.await_end()
             if pipeline is not None:
                 pipeline.end()
-            relay.detach()
             self.on_end(handle)
 
         def end_died(error: BaseException) -> None:

@@ -82,7 +82,7 @@ class Lifecycle:
     def __init__(self) -> None:
         self._state = State.CREATED
         self._error: KStreamError | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
 
     @property
     def state(self) -> State:
@@ -92,7 +92,7 @@ class Lifecycle:
     @property
     def error(self) -> KStreamError | None:
         """The first error since the last start, in states that show "failed"; None in all others."""
-        with self._changed:
+        with self._lock:
             return self._error if self._state in (State.FAILED, State.ABANDONED) else None
 
     @property
@@ -108,17 +108,11 @@ class Lifecycle:
             actor: its cause.
             error: the error of `Event.FAIL`.
         """
-        with self._changed:
+        with self._lock:
             before = self._state
             state, actors = TRANSITIONS.get((before, event), (before, frozenset()))
             if actor not in actors:
                 return None
             self._state = state
             self._error = error if event is LifecycleEvent.FAIL else self._error
-            self._changed.notify_all()
             return before
-
-    def await_end(self, timeout_s: float) -> bool:
-        """Wait until no stream is running; returns False on timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._state not in ACTIVE, timeout_s)

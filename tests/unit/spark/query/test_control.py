@@ -21,7 +21,6 @@ from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS
-from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus
@@ -188,7 +187,7 @@ def test_a_companion_that_fails_ends_the_query_with_its_error(tmp_path: Path) ->
     stream: Any = RunningStream(None)
     launch(query, None).streaming = stream
     query.control.companions.append(Watcher())
-    query.control._attend(Relay(query.control.action))
+    query.control._attend()
     end = time.monotonic() + 20
     while stream.isActive and time.monotonic() < end:
         time.sleep(0.01)
