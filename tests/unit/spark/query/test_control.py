@@ -208,6 +208,25 @@ class PublishingSink(UnreachableSink):
         return OutputBatch(batch.number, 0)
 
 
+def test_a_stop_that_is_interrupted_is_a_stop(tmp_path: Path) -> None:
+    """With Ctrl-C while the sink closes: nobody waits for the query afterwards, and the user may stop it again."""
+    interrupts = [KeyboardInterrupt()]
+
+    class Interrupted(UnreachableSink):
+        def close(self) -> None:
+            if interrupts:
+                raise interrupts.pop()
+
+    query = query_without_spark(tmp_path, Interrupted())
+    launch(query, None)
+    with pytest.raises(KeyboardInterrupt):
+        query.stop()
+    assert query.await_termination(20)
+    assert "stopped" == query.status(lag=False).state
+    query.stop()
+    assert not in_use(query.checkpoint)
+
+
 @pytest.mark.parametrize("calls", ["watcher", "sink"])
 def test_a_watcher_and_a_sink_may_stop_their_query(tmp_path: Path, calls: str) -> None:
     """Spark waits for them before the stream ends, so the stop does not wait for the stream."""
