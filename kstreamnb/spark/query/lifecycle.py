@@ -81,7 +81,7 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self._state = State.CREATED
-        self._error: KStreamError | None = None
+        self.last_error: KStreamError | None = None  # the last one that ended a start, also after a restart
         self._lock = threading.RLock()
 
     @property
@@ -93,12 +93,7 @@ class Lifecycle:
     def error(self) -> KStreamError | None:
         """The first error since the last start, in states that show "failed"; None in all others."""
         with self._lock:
-            return self._error if self._state in (State.FAILED, State.ABANDONED) else None
-
-    @property
-    def last_error(self) -> KStreamError | None:
-        """The last error that ended a start, also after a restart."""
-        return self._error
+            return self.last_error if self._state in (State.FAILED, State.ABANDONED) else None
 
     def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> State | None:
         """Make the transition of an event; returns the state before it, or None if the table does not allow it.
@@ -114,5 +109,5 @@ class Lifecycle:
             if actor not in actors:
                 return None
             self._state = state
-            self._error = error if event is LifecycleEvent.FAIL else self._error
+            self.last_error = error if event is LifecycleEvent.FAIL else self.last_error
             return before
