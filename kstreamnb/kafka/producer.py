@@ -123,7 +123,8 @@ class RecordProducer:
             delivered: called in the producer's thread, or within `flush`, when the outcome is known. Default: None.
             max_block: how long to wait for room in a full buffer; by default as long as the producer does.
 
-        Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError.
+        Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError; BrokerError if the client
+            refuses the record, such as one for a partition that does not exist.
         """
         future: Future[TopicRecord] = Future()
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
@@ -155,13 +156,14 @@ class RecordProducer:
                 self._producer.produce(topic, *data, **arguments)
                 return
             except BufferError as error:  # full: delivered records make room
-                left = end - time.monotonic()
-                if left <= 0:
+                if (left := end - time.monotonic()) <= 0:
                     fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'
                     detail = f"{len(self._producer):,} records wait, after {format_duration(block_ms)}"
                     hint = "send more slowly, or raise buffer.memory; buffered records are still sent"
                     raise BufferExhaustedError(fact, detail=detail, hint=hint) from error
                 self._producer.poll(min(left, 0.05))
+            except KafkaException as error:  # such as a partition that the topic does not have
+                raise kafka_error(f'sending to topic "{topic}"', error, self.servers) from error
 
     def _count(self, topic: str) -> int:
         """Return the number of partitions of a topic, asked once."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from itertools import islice
 from typing import Protocol, TypeAlias, cast
@@ -75,7 +76,7 @@ class StoreApp:
         if not hasattr(application, "topology") or not hasattr(application, "store"):
             kind = type(application).__name__
             raise ConfigError(f"expected a driver, an application of a cluster or a query, got {kind}")
-        self._application = application
+        self._application, self._reading = application, threading.Lock()
 
     def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:
         """Return the status and the JSON for a path and a query string, both as in the URL.
@@ -89,7 +90,9 @@ class StoreApp:
             options = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
             if strange := sorted(set(options) - _OPTIONS):
                 raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown option {strange[0]}: {', '.join(sorted(_OPTIONS))}")
-            return HTTPStatus.OK, _encoded(_answer(self._application, parts, options))
+            reads = len(parts) > 1 or "store" in options
+            with self._reading if reads else nullcontext():  # even reading changes a driver's store: it sorts new keys
+                return HTTPStatus.OK, _encoded(_answer(self._application, parts, options))
         except _Refused as refusal:
             return refusal.status, _encoded({"error": str(refusal)})
         except BaseException as error:  # a user's store or serde may raise anything, and this thread has no caller

@@ -54,6 +54,17 @@ def test_a_future_gives_the_record_with_its_offset(servers, topic):
     assert sorted(sent) == sorted(sample)
 
 
+def test_a_partition_that_does_not_exist_is_refused_in_words(servers, topic):
+    """The client refuses it at once, with an exception that says nothing about the topic; later records are sent."""
+    orders = topic(1)
+    producer = RecordProducer(servers)
+    assert 0 == producer.send(orders, "k", 1).result(30).offset
+    with pytest.raises(BrokerError, match=f'sending to topic "{orders}" failed') as raised:
+        producer.send(orders, "k", 1, partition=9)
+    assert "Unknown partition" in str(raised.value.detail)
+    assert 1 == producer.send(orders, "k", 1, partition=0).result(30).offset
+
+
 def test_a_future_completes_without_a_flush(servers, topic):
     """Waiting for one record needs no later send."""
     orders = topic(1)

@@ -316,6 +316,27 @@ def test_an_interrupted_start_leaves_no_jvm_behind(after_s: str) -> None:
     assert ["left: [] ()", "rows: 3 in 1"] == done.stdout.splitlines(), done.stderr
 
 
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+import kstreamnb as ks
+
+def start(number):
+    return ks.spark.spark_session()
+
+with ThreadPoolExecutor() as threads:  # each has its own Spark connection
+    sessions = [*threads.map(start, range(3)), ks.spark.spark_session()]
+print(len({*map(id, sessions)}), "session counts", sessions[0].range(3).count())
+print(ks.spark.spark_report().splitlines()[0])
+"""
+
+
+@pytest.mark.spark
+def test_threads_share_one_session() -> None:
+    """Spark's active session belongs to a thread; a second start in another one would end the JVM of the first."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
+    assert ["1 session counts 3", "spark.master = local[2,4]"] == done.stdout.splitlines(), done.stderr
+
+
 @pytest.mark.spark
 def test_a_start_that_fails_leaves_no_jvm_behind() -> None:
     """Spark refuses a setting when its JVM runs already."""

@@ -7,8 +7,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,13 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
-from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
+from kstreamnb.spark.contracts import QueryBatch, StreamSettings
+from kstreamnb.spark.deploy import query_of
 from kstreamnb.spark.planning.deployment import WorkerOptions
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.tools.benchmark import python_workers
+from tests.spark.file_source import FileOffsetSource
 from tests.spark.memory_sink import MemorySink
 from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
 
@@ -111,6 +116,85 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     assert query.await_termination(300)
     assert list(range(6)) == sorted(sink.batches)
     assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
+
+
+def lasting(spark: Any, folder: Path, sink: MemorySink) -> ks.Query:
+    """Return a query over two batches that was not started and that ends only when it is stopped."""
+    deployment = placed(two_levels(), 2)
+    source = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, disordered(["in"], 100), 2))
+    settings = StreamSettings(LocalFiles(folder / "checkpoint"), 0, max_records=1)
+    return query_of(spark, replace(deployment, name=folder.name), source, sink, settings)
+
+
+def test_a_stop_at_the_end_of_a_start_stops_the_query(spark: Any, tmp_path: Path) -> None:
+    """The stream runs and the start has not returned: neither of them may leave the end to the other."""
+    launched, stopped = threading.Event(), threading.Event()
+
+    class LateCompanions(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            launched.set()
+            assert stopped.wait(60)
+            return super().__iter__()
+
+    query = lasting(spark, tmp_path, MemorySink())
+    query.control.companions = LateCompanions()
+    start = threading.Thread(target=query.restart)
+    start.start()
+    assert launched.wait(60)
+    query.stop()
+    stopped.set()
+    start.join()
+    assert query.await_termination(60)
+    assert "stopped" == query.status(lag=False).state
+
+
+def test_a_view_shows_the_tasks_of_later_starts(spark: Any, tmp_path: Path) -> None:
+    """A query that found new topics starts again with other tasks; programs keep their views."""
+    query = lasting(spark, tmp_path, MemorySink()).restart()
+    assert query.await_input(200)
+    view = query.store("totals")
+    before = dict(view.all())
+    rows = [*disordered(["in"], 100), ("in", "late", 5, 5000)]
+    more = FileOffsetSource.write(tmp_path / "more.pickle", batched(query.deployment, rows, 3))
+    assert query.control.start(Actor.USER, deployment=replace(query.deployment), source=more)
+    assert query.await_input(200)
+    assert before["g0"] + 1 == view["g0"] == query.store("totals")["g0"]
+    query.stop()
+
+
+class SlowlyClosed(MemorySink):
+    """A sink whose first close waits until it is opened again or two seconds are over."""
+
+    def open(self) -> None:
+        """Open it."""
+        self.opened.set()
+
+    def close(self) -> None:
+        """Close it."""
+        if not self.closing.is_set():
+            self.closing.set()
+            self.opened.clear()
+            self.opened.wait(2)
+        self.opened.clear()
+
+    opened: threading.Event
+    closing: threading.Event
+
+
+def test_a_stop_does_not_close_the_sink_of_the_next_start(spark: Any, tmp_path: Path) -> None:
+    """A restart while another thread stops the query waits for the end of the stop."""
+    sink = SlowlyClosed()
+    sink.opened, sink.closing = threading.Event(), threading.Event()
+    query = lasting(spark, tmp_path, sink).restart()
+    assert query.await_input(200)
+    stop = threading.Thread(target=query.stop)
+    stop.start()
+    assert sink.closing.wait(60)
+    query.restart()
+    stop.join()
+    assert sink.opened.is_set()
+    assert query.is_active()
+    query.stop()
 
 
 def kill_workers() -> int:

@@ -6,12 +6,14 @@ import asyncio
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 from uuid import UUID
 
@@ -334,6 +336,37 @@ def test_a_crashed_application_is_not_healthy_until_it_runs_again() -> None:
         assert (status, answer["error"]) == (503, "the application is not running: crashed")
         cluster.application.restart()
         assert ask(server, "/health?store=clicks-per-user&key=u1")[0] == 200
+
+
+def test_two_clients_at_once_leave_a_drivers_store_intact() -> None:
+    """Reading sorts keys that came since the last reading: the first client is paused in the middle of that."""
+    builder = ks.StreamsBuilder("shop")
+    builder.table("prices", store="prices")
+    driver, sorts, go = ks.TopologyTestDriver(builder.build()), threading.Event(), threading.Event()
+    driver.create_input_topic("prices").pipe_key_value_list([(f"k{number}", number) for number in range(9)])
+    app, answers = ks.monitoring.StoreApp(driver), list[bytes]()
+
+    def pause(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_name == "entries" and "fresh" in frame.f_locals and not sorts.is_set():
+            sorts.set()
+            go.wait(60)
+        return pause
+
+    def read(trace: Any = None) -> None:
+        sys.settrace(trace)
+        answers.append(app.answer("/stores/prices", "from=k1")[1])
+        sys.settrace(None)
+
+    first, second = threading.Thread(target=read, args=(pause,)), threading.Thread(target=read)
+    first.start()
+    assert sorts.wait(60)
+    second.start()
+    second.join(0.5)  # it waits for its turn, or has finished
+    assert app.answer("/health", "")[0] == 200
+    go.set()
+    first.join(60), second.join(60)
+    assert answers[0] == answers[1]
+    assert [f"k{number}" for number in range(9)] == [key for key, _ in driver.get_key_value_store("prices").all()]
 
 
 def test_a_store_that_cannot_be_read_is_not_healthy() -> None:

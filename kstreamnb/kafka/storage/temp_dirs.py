@@ -31,10 +31,12 @@ def temp_dir(kind: str, *, removed: bool = True) -> Path:
     try:
         with tempfile.TemporaryFile() as file:
             file.write(bytes(_ROOM))
-        folder = Path(tempfile.mkdtemp(prefix=prefix))
+        folder = Path(tempfile.mkdtemp(prefix=f".{prefix}"))
     except OSError as error:
         raise unwritable(Path(tempfile.gettempdir()), error, "temporary folder") from error
     lock = SharedLock(folder)
+    if os.name == "posix":  # with its name before its lock, another process would remove it
+        folder = folder.rename(folder.with_name(folder.name[1:]))
     atexit.register(*((_remove, folder, lock) if removed else (lock.release,)))
     return folder
 

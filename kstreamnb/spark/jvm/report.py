@@ -8,7 +8,7 @@ from kstreamnb.errors import SparkError
 from kstreamnb.masking import without_secrets
 from kstreamnb.spark.jvm.patches import note_foreign_session, patch_lines
 from kstreamnb.spark.jvm.profiles import SETTINGS
-from kstreamnb.spark.jvm.session import PATCHES, START_PATCHES, require_session
+from kstreamnb.spark.jvm.session import PATCHES, START_PATCHES, active_session, require_session
 
 
 def spark_report(spark: SparkSession | None = None) -> str:
@@ -29,7 +29,7 @@ def spark_report(spark: SparkSession | None = None) -> str:
         spark.master = local[2,4]
         spark.driver.memory = ...
     """
-    session = SparkSession.getActiveSession() if spark is None else require_session(spark)
+    session = active_session() if spark is None else require_session(spark)
     if session is None:
         raise SparkError("no Spark session is active", hint="spark_session() starts one")
     note_foreign_session(START_PATCHES)

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -72,6 +73,7 @@ START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
 PATCHES = tuple((patch.name, patch.benefit) for patch in (*START_PATCHES, *QUERY_PATCHES, *_STREAM_PATCHES))
 """Name and benefit of every patch."""
 _logs: list[Path] = []  # of each session whose JVM was started here
+_starting = threading.RLock()  # held during a start: pyspark has one JVM and one session in a process
 
 
 def spark_session(
@@ -84,6 +86,7 @@ def spark_session(
 ) -> SparkSession:
     """Return a session for `run` and `deploy`: the active one, else a new one, by default on this machine.
 
+    All threads of a process share it.
     Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and other options override kstreamnb's defaults, as
     do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function override all of them.
     A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
@@ -111,17 +114,17 @@ def spark_session(
     """
     check_arguments(spark_session, locals())
     refuse_windows("Spark")
-    active = _active()
-    if active is not None:
-        return active
-    java()  # the start script would fail in the log only
-    with under_way("starting Spark"):
-        try:
-            return _new_session(app, master, cores, profile, settings)
-        except BaseException:  # an interrupt, too: nobody has a session with which to stop the JVM
-            if not is_submitted():
-                _forget_session()
-            raise
+    with _starting:
+        if (active := active_session()) is not None:
+            return active
+        java()  # the start script would fail in the log only
+        with under_way("starting Spark"):
+            try:
+                return _new_session(app, master, cores, profile, settings)
+            except BaseException:  # an interrupt, too: nobody has a session with which to stop the JVM
+                if not is_submitted():
+                    _forget_session()
+                raise
 
 
 def _new_session(
@@ -330,10 +333,12 @@ def is_stopped(spark: SparkSession) -> bool:
     return context is None or bool(context.sc().isStopped())
 
 
-def _active() -> SparkSession | None:
+def active_session() -> SparkSession | None:
     """Return the active session; one whose JVM has ended is forgotten, because pyspark would return it forever."""
     try:
-        return SparkSession.getActiveSession()
+        active, shared = SparkSession.getActiveSession(), SparkSession._instantiatedSession  # noqa: SLF001
+        # Spark's active session is that of one thread; another start would end the JVM of all.
+        return active or (None if shared is None or is_stopped(shared) else shared)
     except (Py4JError, OSError):
         _forget_session()
         return None

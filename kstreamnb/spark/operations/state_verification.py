@@ -32,6 +32,7 @@ def rebuilt_stores(query: Query) -> Iterator[RebuiltStore]:
         ApplicationStateError: a batch was published that the checkpoint has not committed.
     """
     expect(query, Query, "query", hint="pass what deploy() returns")
+    query.control.action.refuse_caller("verify_state")
     with query.control.action.busy:
         await_commit(query.control.files, query.control.action.last.number)
         rebuilt = read_tasks(query.spark, query.deployment, query.control.files)

@@ -51,30 +51,6 @@ class SlowBatch:
         return f"batch {self.number} {'is stuck' if self.stuck else 'runs'} for {duration}: {at}"
 
 
-class Relay:
-    """Leads to a query's action until it is detached.
-
-    Spark keeps the callback until its JVM collects garbage, which is long after the end of the query.
-    """
-
-    def __init__(self, action: BatchAction) -> None:
-        self._action: BatchAction | None = action
-
-    @property
-    def action(self) -> BatchAction:
-        """The query's action.
-
-        Raises: ApplicationStateError after the end of the query.
-        """
-        if self._action is None:
-            raise ApplicationStateError("the query has ended")
-        return self._action
-
-    def detach(self) -> None:
-        """Release the action, with its clients and stores, after the query has ended."""
-        self._action = None
-
-
 class BatchAction:
     """Hands batches to the sink, one at a time, and counts them.
 
@@ -158,6 +134,7 @@ class BatchAction:
             batch: the batch.
             note: notes in the checkpoint that it is published; by default Spark does, after this call.
         """
+        self.stores.thread = threading.get_ident()
         try:
             try:
                 done, figures = self._published(batch, note)
@@ -169,7 +146,18 @@ class BatchAction:
             self._tell(batch, done, figures)
             return True
         finally:
+            self.stores.thread = None
             self._turn.release()
+
+    def is_caller(self) -> bool:
+        """Return whether this thread handles a batch: a watcher or the sink runs, and the stream waits for it."""
+        return self.stores.thread == threading.get_ident()
+
+    def refuse_caller(self, method: str) -> None:
+        """Raise ApplicationStateError in a thread that handles a batch: the method waits for the stream."""
+        if self.is_caller():
+            fact = f"{method}() waits for the batch whose watcher or sink calls it"
+            raise ApplicationStateError(fact, hint="call it in another thread, such as the main one")
 
     def _published(self, batch: QueryBatch, note: Callable[[], None] | None) -> tuple[OutputBatch, BatchFigures]:
         began = time.perf_counter()
@@ -183,7 +171,7 @@ class BatchAction:
         except BaseException as error:  # a user's function may raise anything: Py4J passes on Exceptions alone
             raise self._of_sink(error, batch.number) from error
         figures = self.book.add(batch, done, time.perf_counter() - began)
-        self.stores.take(batch.number, batch.output.deltas, noted=note is not None)
+        self.stores.take(batch.number, batch.output.deltas)
         self.last = replace(batch, output=BatchOutput())
         return done, figures
 
@@ -250,7 +238,7 @@ class BatchAction:
         """Record the error that ends the query; returns False if it has ended already, because the first failure
         counts.
         """
-        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error)
+        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error) is not None
         if accepted:
             self.log.failure(error)
         return accepted

@@ -24,7 +24,7 @@ from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS, is_damage,
 from kstreamnb.spark.execution.worker_progress import forget_positions, positions_folder, task_positions
 from kstreamnb.spark.jvm.session import is_stopped, is_submitted, late_commits, require_session
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.query.batch_handler import BatchAction, Relay
+from kstreamnb.spark.query.batch_handler import BatchAction
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
 from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.query.query_handle import QueryHandle, release_stores
@@ -40,6 +40,7 @@ _PUBLISH_S = 2.0
 _LATE_S = 60.0
 _MOST_ATTEMPTS = 12  # consecutive, without a batch in between: two minutes
 _LAUNCHED = frozenset({State.LAUNCHED, State.RUNNING})
+_STARTED = _LAUNCHED | {State.STARTING}
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 
 
@@ -70,6 +71,7 @@ class QueryControl:
         self.handle: QueryHandle | None = None
         self.starts: Counter[Actor] = Counter()
         self._starts = threading.RLock()  # held during a start
+        self._halting = threading.RLock()  # held while a stream ends: what ends one must not close the sink of the next
         self._attempts = (-2, 0)  # the last batch at the last restart attempts, and their number
 
     # --- start ------------------------------------------------------------------------------------------------------
@@ -103,11 +105,8 @@ class QueryControl:
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
-            if deployment is not None:
-                self.action.stores = LiveStores(self.spark, deployment, self.files)
-            relay = Relay(self.action)
             try:
-                self._launch(relay, actor, takes_over=takes_over)
+                self._launch(actor, takes_over=takes_over)
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
                 if not self.fail(failure or EngineError(f"the start was interrupted: {reason_of(error)}"), Actor.QUERY):
@@ -117,10 +116,10 @@ class QueryControl:
             if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
-            self._attend(relay)
+            self._attend()
             return True
 
-    def _launch(self, relay: Relay, actor: Actor, *, takes_over: bool) -> None:
+    def _launch(self, actor: Actor, *, takes_over: bool) -> None:
         """Launch the stream; again, unless the user waits for it, while Spark is too slow to start its processes."""
         while True:
             try:
@@ -129,14 +128,14 @@ class QueryControl:
                     lock = self.files.hold()
                     on_failure.callback(lock.release)
                     last_stage = self.action.sink.on_executors()
-                    stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings, last_stage)
+                    stream = start_stream(self.spark, self.source, self.action, self.settings, last_stage)
                     on_failure.pop_all()
                 ended = partial(release_stores, self.spark, stream)
                 self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
                 self.action.pipeline = self._pipeline(self.handle)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
-                self._halt()
+                self._halt(starting=True)
                 require_session(self.spark)
                 if actor is Actor.USER or not self._may_start_again(str(error)):
                     raise spark_failure(f'starting "{self.application}"', error) from None
@@ -156,7 +155,7 @@ class QueryControl:
     def _prepare(self, *, takes_over: bool) -> None:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
         if (handle := self.handle) is not None:
-            self._halt()
+            self._halt(starting=True)
             wait_until(lambda: not handle.active(), _LATE_S)  # two cannot work on one checkpoint
             if self.action.pipeline is not None:
                 self.action.pipeline.end()
@@ -173,7 +172,7 @@ class QueryControl:
         settle(self.files)
         self.action.resume(self.files)
         self._open_sink(takes_over=takes_over)
-        self.action.stores.forget()
+        self.action.stores.forget(self.deployment)
         forget_positions(positions_folder(self.files))
 
     def _open_sink(self, *, takes_over: bool) -> None:
@@ -191,7 +190,7 @@ class QueryControl:
                 owner.withdraw()
             raise
 
-    def _attend(self, relay: Relay) -> None:
+    def _attend(self) -> None:
         """Start the threads of one start: its companions, and the one that waits for the end of the stream.
 
         The error of any of them is the query's: it would seem to continue, unguarded.
@@ -203,7 +202,6 @@ class QueryControl:
             handle.await_end()
             if pipeline is not None:
                 pipeline.end()
-            relay.detach()
             self.on_end(handle)
 
         def end_died(error: BaseException) -> None:
@@ -279,14 +277,20 @@ class QueryControl:
 
     def stop(self) -> None:
         """Stop within 5 s, for the user; a batch that is being published may finish."""
-        if self.lifecycle.apply(LifecycleEvent.STOP, Actor.USER):
-            self._halt()
-            self.action.log.note("stopped", batch=self.action.last.number)
-            if self._starts.acquire(blocking=False):  # else the start that is in progress halts
-                self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
-                self._starts.release()
+        before = self.lifecycle.apply(LifecycleEvent.STOP, Actor.USER)
+        if self.action.is_caller():  # the stream waits for this thread
+            background(partial(self._finish_stop, before), "kstreamnb-stop")
         else:
+            self._finish_stop(before)
+
+    def _finish_stop(self, before: State | None) -> None:
+        try:
             self._halt()
+            if before is not None:
+                self.action.log.note("stopped", batch=self.action.last.number)
+        finally:
+            if before not in (None, State.STARTING):  # else the start that is in progress halts
+                self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
 
     def fail(self, error: KStreamError, actor: Actor) -> bool:
         """Note the error that ends the query; returns False if it has ended already."""
@@ -295,28 +299,31 @@ class QueryControl:
     def end_with(self, error: KStreamError) -> None:
         """End the stream with an error, for a companion."""
         self.fail(error, Actor.COMPANION)
-        self._end_stream()
+        self._halt()
 
-    def _halt(self) -> None:
-        self._end_stream()
-        if self.handle is not None:
-            self.handle.lock.release()
+    def _halt(self, *, starting: bool = False) -> None:
+        """Stop the stream, after the batch that is being published if it takes no longer than 2 s.
 
-    def _end_stream(self) -> None:
-        """Stop the stream, after the batch that is being published if it takes no longer than 2 s."""
-        end, action = time.monotonic() + _STOP_S, self.action
-        if action.busy.acquire(timeout=_PUBLISH_S):
-            action.busy.release()
-        else:
+        Does nothing if a later start has begun, unless it is that start which calls it.
+        """
+        with self._halting:
+            if not starting and self.lifecycle.state in _STARTED:
+                return
+            end, action = time.monotonic() + _STOP_S, self.action
+            if action.busy.acquire(timeout=_PUBLISH_S):
+                action.busy.release()
+            else:
+                action.sink.close()
+            if self.handle is not None:
+                ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
+                ending.join(max(0.1, end - time.monotonic()))
+                if ending.is_alive():
+                    action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
+            if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
+                action.busy.release()
             action.sink.close()
-        if self.handle is not None:
-            ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
-            ending.join(max(0.1, end - time.monotonic()))
-            if ending.is_alive():
-                action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
-        if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
-            action.busy.release()
-        action.sink.close()
+            if self.handle is not None:
+                self.handle.lock.release()
 
     def _stop_stream(self, handle: QueryHandle) -> None:
         late = handle.stop()

@@ -81,8 +81,8 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self._state = State.CREATED
-        self._error: KStreamError | None = None
-        self._changed = threading.Condition()
+        self.last_error: KStreamError | None = None  # the last one that ended a start, also after a restart
+        self._lock = threading.RLock()
 
     @property
     def state(self) -> State:
@@ -92,32 +92,22 @@ class Lifecycle:
     @property
     def error(self) -> KStreamError | None:
         """The first error since the last start, in states that show "failed"; None in all others."""
-        with self._changed:
-            return self._error if self._state in (State.FAILED, State.ABANDONED) else None
+        with self._lock:
+            return self.last_error if self._state in (State.FAILED, State.ABANDONED) else None
 
-    @property
-    def last_error(self) -> KStreamError | None:
-        """The last error that ended a start, also after a restart."""
-        return self._error
-
-    def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> bool:
-        """Make the transition of an event; returns False, and changes nothing, if the table does not allow it.
+    def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> State | None:
+        """Make the transition of an event; returns the state before it, or None if the table does not allow it.
 
         Args:
             event: the event.
             actor: its cause.
             error: the error of `Event.FAIL`.
         """
-        with self._changed:
-            state, actors = TRANSITIONS.get((self._state, event), (self._state, frozenset()))
+        with self._lock:
+            before = self._state
+            state, actors = TRANSITIONS.get((before, event), (before, frozenset()))
             if actor not in actors:
-                return False
+                return None
             self._state = state
-            self._error = error if event is LifecycleEvent.FAIL else self._error
-            self._changed.notify_all()
-            return True
-
-    def await_end(self, timeout_s: float) -> bool:
-        """Wait until no stream is running; returns False on timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._state not in ACTIVE, timeout_s)
+            self.last_error = error if event is LifecycleEvent.FAIL else self.last_error
+            return before

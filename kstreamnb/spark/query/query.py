@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from kstreamnb.background import wait_until
 from kstreamnb.charts import Charts, CostPicture
 from kstreamnb.core.displayed import MimeTypes
 from kstreamnb.core.progress import under_way
@@ -28,7 +30,6 @@ from kstreamnb.spark.telemetry.query_cost import query_cost
 from kstreamnb.state.query_views import detail
 from kstreamnb.suggesting import Suggesting
 
-_LOOK_S = 0.1
 _UNKNOWN = -1
 
 
@@ -103,12 +104,11 @@ class Query(Suggesting):
             KStreamError: the error that ended the query; not if Spark itself ended with the signal, which
                 service managers send to all processes of a service.
         """
-        end = None if timeout_s is None else time.monotonic() + timeout_s
+        self.control.action.refuse_caller("await_termination")
+        end = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
         with asked_to_end() as asked:
-            while self.is_active() and (end is None or time.monotonic() < end):
-                left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
-                if self.control.lifecycle.await_end(left):
-                    asked.wait(0.02)  # the stream of a failed query is about to end
+            while self.is_active() and time.monotonic() < end:
+                wait_until(lambda: asked.is_set() or not self.is_active(), end - time.monotonic())
                 if asked.is_set():
                     self.stop()
         error = self.exception()
@@ -128,31 +128,26 @@ class Query(Suggesting):
         Raises:
             KStreamError: the error that ended the query.
         """
+        self.control.action.refuse_caller("await_input")
         goal, end = self.control.source.end(), time.monotonic() + timeout_s
         with under_way(f'waiting for the first batch of "{self.application}"'):
-            while self.control.action.last.number < 0 and self.is_active() and time.monotonic() < end:
-                time.sleep(0.01)
+            wait_until(lambda: self.control.action.last.number >= 0 or not self.is_active(), timeout_s, pause_s=0.01)
         begun = count_between(self.control.action.last.positions, goal)
 
         def look() -> tuple[int, int | None]:
             return begun - count_between(self.control.action.last.positions, goal), begun or None
 
         with under_way("records", look=look):
-            return self._reached(goal, end)
+            wait_until(lambda: self._reached(goal) or not self.is_active(), end - time.monotonic(), pause_s=0.01)
+        error = None if self.is_active() else self.exception()
+        if error is not None:
+            raise error
+        return self._reached(goal)
 
-    def _reached(self, goal: Offsets, end: float) -> bool:
-        """Return whether all offsets are processed before a time of the monotonic clock."""
-        while time.monotonic() < end:
-            ended, last = not self.is_active(), self.control.action.last
-            error = self.exception() if ended else None
-            if error is not None:
-                raise error
-            if last.number >= 0 and not count_between(last.positions, goal):
-                return True
-            if ended:
-                return False
-            time.sleep(0.01)
-        return False
+    def _reached(self, goal: Offsets) -> bool:
+        """Return whether all offsets are processed."""
+        last = self.control.action.last
+        return last.number >= 0 and not count_between(last.positions, goal)
 
     def status(self, *, lag: bool = True) -> QueryStatus:
         """Return the state of the query now.
@@ -217,7 +212,8 @@ class Query(Suggesting):
         """Call a function with the figures of every batch, in the thread that publishes it.
 
         Args:
-            function: the function; its errors are logged and do not end the query.
+            function: the function; its errors are logged and do not end the query. It may read stores and stop the
+                query; methods that wait for the query refuse its thread.
 
         Returns:
             A function that ends the calls.
@@ -266,6 +262,7 @@ class Query(Suggesting):
         """Stop within 5 s, after the batch in progress if possible; the checkpoint stays.
 
         Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
+        Within a watcher or a sink it returns at once, and the stream ends after the batch that they handle.
         """
         with under_way(f'stopping "{self.application}"'):
             self.control.stop()
@@ -279,6 +276,7 @@ class Query(Suggesting):
         Raises:
             KStreamError: the start failed.
         """
+        self.control.action.refuse_caller("restart")
         with under_way(f'starting "{self.application}"'):
             self.control.start(Actor.USER, takes_over=True)
         add_active(self)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable
 from copy import copy
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import ApplicationStateError, KStreamError
 from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, StreamSettings
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import name_input
@@ -21,7 +22,7 @@ from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.query.batch_handler import Relay
+from kstreamnb.spark.query.batch_handler import BatchAction
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
 
 _PY4J_LOG = logging.getLogger("py4j.clientserver")
@@ -31,13 +32,13 @@ _STOP_MS = 4500  # stopping takes 5 s at most
 
 def start_stream(
     spark: SparkSession,
-    deployment: Deployment,
     source: OffsetSource,
-    relay: Relay,
+    action: BatchAction,
     settings: StreamSettings,
     last_stage: RowFunction | None = None,
 ) -> StreamingQuery:
     """Start the query of a deployment; ``last_stage`` publishes on executors."""
+    deployment = action.stores.deployment
     session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
@@ -61,7 +62,7 @@ def start_stream(
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     if last_stage is not None:
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)
-    writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, relay, settings))
+    writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(action, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     forget_later_batches(settings.files)  # an older deployment, fenced a moment ago, has written its last one by now
     if settings.trigger_ms is None and PLANS_BOUNDED_RUNS:
@@ -98,9 +99,11 @@ def owners_of(deployment: Deployment) -> list[int]:
     return [*inputs, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _on_batch(deployment: Deployment, relay: Relay, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+def _on_batch(action: BatchAction, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """Return the function that Spark calls with each batch: one collect, then the query's action."""
-    owners, files, application = owners_of(deployment), settings.files, deployment.application
+    deployment, files = action.stores.deployment, settings.files
+    owners, application = owners_of(deployment), deployment.application
+    known = weakref.ref(action)  # Spark keeps the callback until its JVM collects garbage, long after the query's end
 
     def act(frame: DataFrame, number: int) -> None:
         try:
@@ -112,16 +115,18 @@ def _on_batch(deployment: Deployment, relay: Relay, settings: StreamSettings) ->
             raise failure from None
 
     def process(frame: DataFrame, number: int) -> None:
-        began = time.perf_counter()
+        began, action = time.perf_counter(), known()
+        if action is None:
+            raise ApplicationStateError("the query has ended")
         entry = files.last_line(f"offsets/{number}")
-        frame.sparkSession.sparkContext.setLocalProperty(PREPARED, relay.action.prepare(number, entry))
+        frame.sparkSession.sparkContext.setLocalProperty(PREPARED, action.prepare(number, entry))
         table = frame.toArrow()
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
             name_input(error, application.inner, application.external)
-            relay.action.failed(error)
+            action.failed(error)
             raise
-        relay.action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
+        action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
 
     return act

@@ -55,21 +55,17 @@ class LiveStores:
         self.batch = -1
         self._trust = trust
         self._spark, self._lock = spark, Lock()
-        self._stream_thread: int | None = None  # the thread that commits a batch after its watchers were called
+        self.thread: int | None = None  # calls the sink and the watchers of a batch, and commits it afterwards
         self._copies: dict[int, _StoreCopy] = {}
-        self._lanes = len(deployment.input_ranks)
 
-    def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]], *, noted: bool = False) -> None:
-        """Note the changes of a batch: (producer, number of the entry, delta).
-
-        ``noted``: its commit does not wait for the thread that calls.
-        """
+    def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]]) -> None:
+        """Note the changes of a batch: (producer, number of the entry, delta)."""
         with self._lock:
             for source, seq, delta in deltas:
-                copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
+                copy = self._copies.setdefault(source - len(self.deployment.input_ranks), _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
-            self.batch, self._stream_thread = batch, None if noted else get_ident()
+            self.batch = batch
             waiting = sum(copy.size for copy in self._copies.values())
             while waiting > _MOST_WAITING_BYTES:
                 most = max(self._copies.values(), key=lambda copy: copy.size)
@@ -77,17 +73,18 @@ class LiveStores:
                 most.waiting.clear()
                 most.size = 0
 
-    def forget(self) -> None:
-        """Start over: the query starts from its checkpoint."""
+    def forget(self, deployment: Deployment) -> None:
+        """Start over: a deployment starts from the checkpoint."""
         with self._lock:
+            self.deployment = deployment
             self._copies.clear()
             self.batch = -1
 
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
         """Return the answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
-        placed = placements_of(self.deployment, name)
         while True:
             with self._lock:
+                placed = placements_of(self.deployment, name)
                 behind = self._behind(placed)
                 # Before its commit the checkpoint would show the batch before.
                 if not behind or last_batch(self.checkpoint) >= self.batch:
@@ -95,7 +92,7 @@ class LiveStores:
                         self._read(behind)
                     tasks = (self._copies[each.number].task for each in placed)
                     return self.batch, question([store for task in tasks for store in stores_named(task, name)])
-                batch, wait = self.batch, get_ident() != self._stream_thread
+                batch, wait = self.batch, get_ident() != self.thread
             # Without the lock: Spark commits the batch after its watchers, which may read stores too.
             with under_way("waiting for Spark to commit a batch"):
                 await_commit(self.checkpoint, batch, wait=wait)

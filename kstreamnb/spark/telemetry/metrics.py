@@ -246,7 +246,7 @@ class MetricsBook:
         commits = [figures.commit_seconds * 1000 for figures in window] or [0.0]
         batches = [figures.seconds * 1000 for figures in window] or [0.0]
         return {
-            "process-total": sum(task.consumed for task in self.tasks.values()),
+            "process-total": sum(task.consumed for task in [*self.tasks.values()]),  # another thread may add one
             "process-rate": self._rate(lambda figures: figures.processed),
             "process-latency-avg": sum(batches) / len(batches),
             "process-latency-max": max(batches),
@@ -292,7 +292,7 @@ def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
     group = "stream-state-metrics"
     yield Metric(group, "state-bytes", tags, float(task.state_bytes))
     for name, store in sorted(task.stores.items()):
-        for number, value in store.items():
+        for number, value in [*store.items()]:
             yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,3 +69,21 @@ def test_only_own_folders_are_removed(shared: Path) -> None:
     temp_dir("spark")
     assert (shared / "kstreamnb-spark-theirs" / LOCK_FILE).exists()
     assert not (shared / "kstreamnb-spark-own").exists()
+
+
+def test_a_folder_is_not_removed_before_it_is_locked(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process looks for unlocked folders at the moment when the system locks the new one."""
+    import fcntl
+
+    lock, looks = fcntl.flock, list[subprocess.CompletedProcess[bytes]]()
+
+    def look_first(file: int, operation: int) -> None:
+        if not looks:
+            code = "from kstreamnb.kafka.storage.temp_dirs import temp_dir; temp_dir('spark')"
+            looks.append(subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(shared)}))
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", look_first)
+    assert temp_dir("spark").exists()
+    assert [0] == [look.returncode for look in looks]
+    assert 1 == len([*shared.iterdir()])

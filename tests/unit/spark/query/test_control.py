@@ -21,11 +21,11 @@ from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS
-from kstreamnb.spark.query.batch_handler import Relay
 from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.tools.parity import verify_state
 from tests.unit.spark.query.streams import EndedStream, RunningSession, UnreachableSink, launch, query_without_spark
 
 
@@ -187,12 +187,106 @@ def test_a_companion_that_fails_ends_the_query_with_its_error(tmp_path: Path) ->
     stream: Any = RunningStream(None)
     launch(query, None).streaming = stream
     query.control.companions.append(Watcher())
-    query.control._attend(Relay(query.control.action))
+    query.control._attend()
     end = time.monotonic() + 20
     while stream.isActive and time.monotonic() < end:
         time.sleep(0.01)
     assert not query.is_active()
     assert 'Watcher of "again" failed: too many open files' == str(query.exception())
+
+
+class PublishingSink(UnreachableSink):
+    """A sink that publishes."""
+
+    def __init__(self, on_publish: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.on_publish = on_publish
+
+    def publish(self, batch: QueryBatch) -> OutputBatch:
+        """Call the function."""
+        self.on_publish()
+        return OutputBatch(batch.number, 0)
+
+
+def test_a_stop_that_is_interrupted_is_a_stop(tmp_path: Path) -> None:
+    """With Ctrl-C while the sink closes: nobody waits for the query afterwards, and the user may stop it again."""
+    interrupts = [KeyboardInterrupt()]
+
+    class Interrupted(UnreachableSink):
+        def close(self) -> None:
+            if interrupts:
+                raise interrupts.pop()
+
+    query = query_without_spark(tmp_path, Interrupted())
+    launch(query, None)
+    with pytest.raises(KeyboardInterrupt):
+        query.stop()
+    assert query.await_termination(20)
+    assert "stopped" == query.status(lag=False).state
+    query.stop()
+    assert not in_use(query.checkpoint)
+
+
+@pytest.mark.parametrize("calls", ["watcher", "sink"])
+def test_a_watcher_and_a_sink_may_stop_their_query(tmp_path: Path, calls: str) -> None:
+    """Spark waits for them before the stream ends, so the stop does not wait for the stream."""
+    returned, states = threading.Event(), list[State]()
+
+    class StreamOfBatch(RunningStream):
+        def stop(self) -> None:
+            assert returned.wait(60)
+            super().stop()
+
+    def stop(*_: object) -> None:
+        query.stop()
+        states.append(query.control.lifecycle.state)
+
+    query = query_without_spark(tmp_path, PublishingSink(stop) if calls == "sink" else PublishingSink())
+    stream: Any = StreamOfBatch(None)
+    launch(query, None).streaming = stream
+    if calls == "watcher":
+        query.watch(stop)
+    query.control.action.publish(QueryBatch(0, "{}", {}, 0, BatchOutput()))
+    assert [State.STOPPING] == states
+    returned.set()
+    assert query.await_termination(60)
+    assert State.STOPPED is query.control.lifecycle.state
+
+
+@pytest.mark.parametrize("calls", ["watcher", "sink"])
+def test_what_waits_for_a_query_is_refused_within_its_batches(tmp_path: Path, calls: str) -> None:
+    """The query would wait for the thread that waits for it; another thread may wait."""
+    errors = list[str]()
+
+    def wait(*_: object) -> None:
+        assert query.await_termination(0) is False  # the thread of the batch is another one
+
+    def call(*_: object) -> None:
+        other = threading.Thread(target=wait)
+        other.start()
+        other.join()
+        for waits in (query.restart, query.await_input, query.await_termination, query.hand_over, verify):
+            with pytest.raises(ks.errors.ApplicationStateError) as raised:
+                waits()
+            errors.append(raised.value.message)
+
+    def verify() -> object:
+        return verify_state(query)
+
+    query = query_without_spark(tmp_path, PublishingSink(call) if calls == "sink" else PublishingSink())
+    stream: Any = RunningStream(None)
+    launch(query, None).streaming = stream
+    if calls == "watcher":
+        query.watch(call)
+    query.control.action.publish(QueryBatch(0, "{}", {}, 0, BatchOutput()))
+    assert errors == [
+        "restart() waits for the batch whose watcher or sink calls it",
+        "await_input() waits for the batch whose watcher or sink calls it",
+        "await_termination() waits for the batch whose watcher or sink calls it",
+        'the query of "again" writes no changelogs, from which Java would restore',
+        "verify_state() waits for the batch whose watcher or sink calls it",
+    ]
+    assert "running" == query.status(lag=False).state
 
 
 class StreamOfDeadJvm(EndedStream):

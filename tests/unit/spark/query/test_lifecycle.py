@@ -42,14 +42,14 @@ def lifecycle_in(state: State) -> Lifecycle:
 
 @pytest.mark.parametrize("state", State, ids=str)
 def test_the_table_alone_decides(state: State) -> None:
-    """Unlisted events change nothing and return False."""
+    """Unlisted events change nothing and return None, others the state before."""
     expected, found = {}, {}
     for event, actor in product(Event, Actor):
         target, actors = TRANSITIONS.get((state, event), (state, frozenset()))
         expected[event, actor] = (actor in actors, target if actor in actors else state)
         lifecycle = lifecycle_in(state)
         allowed = lifecycle.apply(event, actor, EngineError("again") if event is Event.FAIL else None)
-        found[event, actor] = (allowed, lifecycle.state)
+        found[event, actor] = (allowed is state, lifecycle.state)
     assert expected == found
 
 
@@ -91,5 +91,3 @@ def test_every_state_can_be_reached_and_every_active_one_can_be_stopped() -> Non
         state for state, event in TRANSITIONS if event is Event.STOP and TRANSITIONS[state, event][0] is State.STOPPING
     }
     assert all((state, Event.START) in TRANSITIONS for state in set(State) - {State.STARTING})
-    assert not lifecycle_in(State.RUNNING).await_end(0.0)
-    assert lifecycle_in(State.STOPPED).await_end(0.0)
