@@ -157,7 +157,7 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
 @click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 def replay(application: str, sample: str, partitions: int | None, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
-    from kstreamnb.replays.replay_sample import least_partitions
+    from kstreamnb.replays.replay_sample import partitions_for
     from kstreamnb.samples.text import format_records
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
     from kstreamnb.tools.applications import config_options
@@ -166,7 +166,7 @@ def replay(application: str, sample: str, partitions: int | None, config: Sequen
     from kstreamnb.topology.nodes import Source
 
     topology, records = _load(application), read_sample(sample)
-    counts = partitions or least_partitions(record.partition for record in records)
+    counts = partitions_for(topology, records, partitions)
     with TopologyTestDriver(topology, config_options(config), partitions=counts, changelogs=False) as driver:
         driver.pipe(records if partitions is None else records.with_partitions(partitions))
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}

@@ -192,7 +192,9 @@ def pandas_times(series: Any, name: str) -> list[int]:
     except ConfigError as error:
         if not error.message.endswith(("is not an instant", "has no time zone")):
             raise
-        hint = f'convert the column first: frame["{name}"] = pandas.to_datetime(frame["{name}"], utc=True)'
+        # Without its format, pandas reads 02/01/2026 as February, even if other rows begin with the day.
+        layout = "" if error.message.endswith("zone") else 'format="%d/%m/%Y %H:%M", '
+        hint = f'convert the column first: frame["{name}"] = pandas.to_datetime(frame["{name}"], {layout}utc=True)'
         raise ConfigError(error.message, detail=error.detail, hint=hint) from None
 
 

@@ -18,6 +18,7 @@ from kstreamnb.core.record import (
 )
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import EngineError, StateError
+from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # frames are optional
     import pandas
@@ -31,7 +32,7 @@ TIMES = ("timestamp", "window_start", "window_end")
 """Columns of times, in ms here and as UTC timestamps in frames."""
 
 
-class Framed:
+class Framed(Suggesting):
     """A value with rows.
 
     A windowed key becomes the columns ``key``, ``window_start`` and ``window_end``; the end of a session or a sliding
@@ -121,6 +122,7 @@ class Records(_Bounded, list[TopicRecord]):
     """Records of a topic: a list that displays as a table and becomes a frame."""
 
     __slots__ = ()
+    _noun = "list of records"
 
     def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
         return TopicRecord._fields, self
@@ -140,7 +142,7 @@ def field_text(name: str, value: object) -> str:
     """
     if name in ("key", "value"):
         return format_value(value)
-    if not _is_filled(name, value):
+    if not _is_filled(name, [value]):
         return ""
     return format_time(value) if name in TIMES and isinstance(value, int) else clean(str(value))
 
@@ -154,16 +156,12 @@ def columns_of(source: Framed) -> tuple[dict[str, list[object]], list[object]]:
 
 def _filled(columns: dict[str, list[object]]) -> dict[str, list[object]]:
     """Return the columns of keys and values, and all others that are not empty."""
-    return {
-        name: all_
-        for name, all_ in columns.items()
-        if name in ("key", "value") or any(_is_filled(name, value) for value in all_)
-    }
+    return {name: values for name, values in columns.items() if name in ("key", "value") or _is_filled(name, values)}
 
 
-def _is_filled(name: str, value: object) -> bool:
-    """Return whether a value is more than the mark of a missing one; a record without a partition has -1."""
-    return value not in (None, "", ()) and (name, value) != ("partition", -1)
+def _is_filled(name: str, values: list[object]) -> bool:
+    """Return whether a column has more than marks of missing values; a record without a partition has -1."""
+    return any(value not in (None, "", ()) and (name, value) != ("partition", -1) for value in values)
 
 
 def _hook(name: str) -> Any:

@@ -173,19 +173,8 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
             return 'the names are in one module: "import kstreamnb as ks"'
         asked = re.match(r"cannot import name '(\w+)' from 'kstreamnb", message_of(error))
         return (from_java(asked[1], ()) or did_you_mean(asked[1], known)) if asked else None
-    handle = re.search(r"'(KStream|KTable|Replay)'|Handle\.__init__", message_of(error))
-    if isinstance(error, TypeError) and handle:
-        return _for_handle(handle[1], line)
-    if isinstance(error, TypeError) and message_of(error).endswith("object is not callable"):
-        called = re.search(rf"\.({_ATTRIBUTES})\(\)", line)
-        return f"{called[1]} is an attribute: write it without ()" if called else None
-    if isinstance(error, TypeError) and "with_() takes from" in message_of(error):
-        return "pass the serdes by position and other options by name, such as name=…"
-    if isinstance(error, TypeError) and message_of(error).startswith("Serdes.json() "):
-        return from_java("Serdes.json", ())
-    if isinstance(error, TypeError) and message_of(error).startswith("tuple indices"):
-        where = "where gets each record: write lambda record: record.value[…]" if ".where(" in line else None
-        return from_java("headers", ()) if "headers[" in line else where
+    if isinstance(error, TypeError):
+        return _for_types(message_of(error), line)
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
         field = re.sub("^get([A-Z])", lambda first: first[1].lower(), error.name or "")
@@ -200,6 +189,16 @@ def for_python(error: BaseException, line: str, known: Iterable[str] = ()) -> st
         imported = '"import kstreamnb as ks"'
         return f"run {imported} first" if name == "ks" else f"write ks.{name}, after {imported}"
     return from_java(name, ()) if name[:1].isupper() or name in ("null", "true", "false") else None
+
+
+def _for_types(message: str, line: str) -> str | None:
+    if handle := re.search(r"'(KStream|KTable|Replay)'|Handle\.__init__", message):
+        return _for_handle(handle[1], line)
+    if message.endswith("object is not callable") and (called := re.search(rf"\.({_ATTRIBUTES})\(\)", line)):
+        return f"{called[1]} is an attribute: write it without ()"
+    rows = (row for row in rows_of(__package__, "type_errors.tsv") if re.search(row[0], message) and row[1] in line)
+    hint = next((hint for _, _, hint in rows), "")
+    return from_java(hint, ()) or hint or None
 
 
 def _for_handle(kind: str | None, line: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kstreamnb.core.signatures import method_hint
 from kstreamnb.errors import KStreamError, TopologyError
 
 _LONGEST_NAME = 249
@@ -26,8 +27,8 @@ def check_text(name: object, kind: str = "name") -> str:
     """
     if isinstance(name, str):
         return name
-    hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else 'name it: "orders"'
-    raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
+    hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else method_hint(name)
+    raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint or 'name it: "orders"')
 
 
 def check_resource_name(name: object, kind: str = "name", *, error: type[KStreamError] = TopologyError) -> str:

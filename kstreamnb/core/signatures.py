@@ -18,7 +18,7 @@ F = TypeVar("F")
 RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
 FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
 _MOST_SHOWN = 30
-_JAVA_METHODS = ("apply", "handle", "extract", "partitions", "test", "punctuate")
+_METHODS = ("apply", "handle", "extract", "partitions", "partition", "test", "punctuate", "serialize", "deserialize")
 _READ = re.compile(r"LOAD_FAST(_BORROW)? (DICT_UPDATE|DICT_MERGE|LOAD_(CONST|SMALL_INT) BINARY_(SUBSCR|OP)\b)")
 """Instructions of Python 3.11 to 3.14 for ``**name`` and ``name[constant]``; other operators fail for dicts."""
 _FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})  # they see arguments that the code does not name
@@ -88,7 +88,7 @@ def method_hint(value: object) -> str | None:
         'pass its method: Total(…).apply'
     """
     kind = value if isinstance(value, type) else type(value)
-    name = next((each for each in _JAVA_METHODS if hasattr(kind, each)), None)
+    name = next((each for each in _METHODS if hasattr(kind, each) and kind is not str), None)
     owner = "self" if name == "punctuate" and hasattr(kind, "process") else f"{kind.__name__}(…)"
     return name and f"pass its method: {owner}.{name}"
 

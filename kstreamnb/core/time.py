@@ -89,7 +89,7 @@ def instant_ms(value: object, what: str = "time") -> int:
         >>> instant_ms("1970-01-01T00:00:01.500Z"), instant_ms("1970-01-01 01:00+01:00"), instant_ms(7)
         (1500, 0, 7)
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int or (isinstance(value, SupportsIndex) and not isinstance(value, bool)):
         return time_ms(value, what)
     moment = value
     if isinstance(value, str):

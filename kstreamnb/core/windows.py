@@ -61,6 +61,8 @@ class TimeWindows(Suggesting):
     def of(cls, size: Duration, *, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
         """Define windows of a size with a ``grace`` for late records, tumbling or advancing by ``advance``.
 
+        In Java's ``TimeWindows.of``, which Kafka 4.0 removed, size and grace together last one day.
+
         Args:
             size: size of the windows, such as "1h".
             grace: how long late records are accepted after a window's end, in stream time. Default: 0 ms.
@@ -260,6 +262,8 @@ class JoinWindows(Suggesting):
         grace: Duration = _NO_GRACE,
     ) -> Self:
         """Define how far apart joined records may be: the same difference on both sides, or one for each.
+
+        Java's deprecated ``JoinWindows.of`` is `of_legacy`.
 
         Args:
             difference: longest time between the two records on either side, such as "5m". Default: None.

@@ -91,7 +91,7 @@ class SchemaRegistry:
         check_arguments(SchemaRegistry.__init__, locals())
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         if not settings.get("url"):
-            raise ConfigError('setting "url" of the schema registry is missing')
+            raise ConfigError('the schema registry needs a "url"', hint='write "url" for "schema.registry.url"')
         self._settings: Settings = tuple(sorted(settings.items()))
 
     def avro(

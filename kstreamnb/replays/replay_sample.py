@@ -21,6 +21,9 @@ from kstreamnb.topology.topology import Topology
 _MOST_PARTITIONS = 10_000
 """More are replayed only on request: each one has its own tasks."""
 
+Partitions: TypeAlias = Mapping[str, int] | int
+"""Numbers of partitions by topic, or one for all topics."""
+
 GivenRecords: TypeAlias = Iterable[TopicRecord] | Mapping[str, Iterable[tuple[Any, ...]]]
 """A sample, or records by topic, as ``(key, value)`` or ``(key, value, timestamp)``."""
 
@@ -28,7 +31,7 @@ GivenRecords: TypeAlias = Iterable[TopicRecord] | Mapping[str, Iterable[tuple[An
 def replay(
     topology: Topology,
     sample: GivenRecords | None = None,
-    partitions: Mapping[str, int] | int | None = None,
+    partitions: Partitions | None = None,
     *,
     config: Config | Mapping[str, object] | None = None,
     task_layout: Layout = "split",
@@ -45,7 +48,7 @@ def replay(
         sample: records of topics that the topology reads, such as a `Sample`, or by topic, as ``(key, value)`` or
             ``(key, value, timestamp)``, as in `head`; default the ``sample`` of the topology's builder.
         partitions: partitions of topics by name, or one number for all; default: the fewest that include the partitions
-            of all records, as for previews.
+            of all records, as for previews. With a number, a source with a pattern reads the topics of the sample.
         config: settings by Python's or Kafka's names. Default: `Config()`.
         task_layout: see `TopologyTestDriver`; default "split".
         wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
@@ -71,7 +74,7 @@ def replay(
     if given is None:
         raise ConfigError("no sample was given", hint="write replay(topology, sample), or set builder.sample")
     records = records_of(given)
-    counts = least_partitions(map(itemgetter(1), records)) if partitions is None else partitions
+    counts = partitions_for(topology, records, partitions)
     driver = TopologyTestDriver(
         topology, config, partitions=counts, task_layout=task_layout, wall_clock=wall_clock, cache=cache, stores=stores
     )
@@ -97,6 +100,23 @@ def records_of(given: GivenRecords) -> list[TopicRecord]:
             key, value, *at = row
             records.append(TopicRecord(topic, -1, offset, instant_ms(at[0]) if at else len(records), key, value))
     return records
+
+
+def partitions_for(topology: Topology, records: Iterable[TopicRecord], partitions: Partitions | None) -> Partitions:
+    """Return the given numbers of partitions, or the smallest one that includes those of all records.
+
+    If a source has a pattern, the result is by topic: only the records name the topics that it reads.
+
+    Example:
+        >>> partitions_for(Topology().add_source("s", pattern="eu-.*"), [TopicRecord("eu-1", 2, 0, 0, "a", 1)], None)
+        {'eu-1': 3}
+    """
+    counts = least_partitions(map(itemgetter(1), records)) if partitions is None else partitions
+    if isinstance(counts, Mapping) or not any(source.pattern for source in topology.sources()):
+        return counts
+    named = {*(name for source in topology.sources() for name in source.topics), *(s.topic for s in topology.sinks())}
+    names = {name for name in (*named, *map(itemgetter(0), records)) if isinstance(name, str)}
+    return dict.fromkeys(sorted(names - topology.internal_topics.keys()), counts)
 
 
 def least_partitions(numbers: Iterable[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,6 @@ from kstreamnb.samples.description import SampleDescription, describe_records
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.storable import SampleSerdes, naming_fields, storable
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
-from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # frames are optional
     from kstreamnb.kafka.capture import Progress
@@ -42,7 +42,7 @@ _HASHED = 4096
 
 
 @dataclass(frozen=True, repr=False)
-class Sample(Suggesting, Framed):
+class Sample(Framed):
     """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
 
     Within a partition records are in order of arrival, which may differ from the order of timestamps.
@@ -178,7 +178,10 @@ class Sample(Suggesting, Framed):
             raise ConfigError(f'option "{min(draw)}" applies only to a Spark frame', hint=f"slice the {kind} frame")
         records, schema = getattr(frames, f"records_of_{kind}")(frame, roles, **draw)
         gaps = whole_with_gaps(frame, roles.read(dict(schema))) if kind == "pandas" else ()
-        notes = (f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps)
+        notes = [f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps]
+        times = list(map(operator.itemgetter(3), records))
+        if partition is None and any(map(operator.gt, times, times[1:])):
+            notes.append(f'rows are not sorted by time: order_by="{timestamp}" sorts them')
         return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame", *notes), schema)
 
     @classmethod
@@ -366,7 +369,7 @@ class Sample(Suggesting, Framed):
     where = reshape.where
     between = reshape.between
     of_topic = reshape.of_topic
-    merge = reshape.merge
+    merge = __add__ = reshape.merge
     shift = reshape.shift
     starting_at = reshape.starting_at
     with_partitions = reshape.with_partitions
@@ -390,12 +393,7 @@ class Sample(Suggesting, Framed):
     def __getitem__(self, index: slice) -> Sample: ...
 
     def __getitem__(self, index: int | slice) -> TopicRecord | Sample:
-        if isinstance(index, slice):
-            return replace(self, records=self.records[index])
-        return self.records[index]
-
-    def __add__(self, other: Sample) -> Sample:
-        return self.merge(other)
+        return replace(self, records=self.records[index]) if isinstance(index, slice) else self.records[index]
 
     def __repr__(self) -> str:
         above, below = self._around_table()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import FlushListener, StoreSpec
-from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
 from kstreamnb.state.codec import context_size, headers_of, headers_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.rows_by_key import KeyIndex, P, TimedKey, TimeIndex
@@ -404,9 +404,9 @@ class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
             self.cached_row(cached_key)
         return super()._of_key(key, earliest_end, latest_start)
 
-    def fetch_session(self, key: object, start: int, end: int) -> object:
+    def fetch_session(self, key: object, start: Instant, end: Instant) -> object:
         """Return the aggregate of exactly one session, or None."""
-        entry = self.cached_row((self.keys.encode(key), (end, start)))
+        entry = self.cached_row((self.keys.encode(key), (instant_ms(end), instant_ms(start))))
         return super().fetch_session(key, start, end) if entry is None else self.values.decode(entry.row)
 
 

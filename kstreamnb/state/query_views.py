@@ -7,7 +7,7 @@ from heapq import merge
 from typing import Any, Generic, Literal, TypeAlias, cast
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
-from kstreamnb.core.time import Instant, instant_ms
+from kstreamnb.core.time import Instant
 from kstreamnb.state.store import Rows, with_headers
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.type_variables import TypeVar
@@ -31,10 +31,6 @@ ByWindow: TypeAlias = Iterator[tuple[Windowed[object], V]]
 """Windows with their rows."""
 
 _FOREVER = (1 << 63) - 1
-
-
-def _ms(at: Instant) -> int:
-    return instant_ms(at, "time of a row")
 
 
 def plain(row: tuple[object, int] | None) -> object:
@@ -68,11 +64,8 @@ class View(Suggesting, Generic[K, V]):
 
     def _find(self, method: str, *args: object) -> V | None:
         """Return the first row that one of the stores has."""
-        for store in self.stores:
-            row = getattr(store, method)(*args)
-            if row is not None:
-                return cast("V", self._show(row))
-        return None
+        rows = (getattr(store, method)(*args) for store in self.stores)
+        return next((cast("V", self._show(row)) for row in rows if row is not None), None)
 
     def _merge(self, method: str, *args: object, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Merge the rows of all stores in one order: that of each store, by key bytes and then by time."""
@@ -175,9 +168,7 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the window start, an instant, or the first of several, inclusive.
             to: the last window start, inclusive. Default: only ``from_``, and the result is one row or None.
         """
-        if to is None:
-            return self._find("fetch", key, _ms(from_))
-        return self._of_key("fetch_between", key, _ms(from_), _ms(to))
+        return self._find("fetch", key, from_) if to is None else self._of_key("fetch_between", key, from_, to)
 
     def backward_fetch(self, key: object, from_: Instant, to: Instant) -> Iterator[tuple[int, V]]:
         """Return ``(start, row)`` of all starts between two times, descending.
@@ -187,7 +178,7 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
-        return self._of_key("backward_fetch", key, _ms(from_), _ms(to))
+        return self._of_key("backward_fetch", key, from_, to)
 
     def fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return rows between two keys and two times.
@@ -198,7 +189,7 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("fetch_keys", from_key, to_key, _ms(from_), _ms(to))
+        return self._merge("fetch_keys", from_key, to_key, from_, to)
 
     def backward_fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return the rows of `fetch_keys`, descending.
@@ -209,7 +200,7 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("backward_fetch_keys", from_key, to_key, _ms(from_), _ms(to), reverse=True)
+        return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
     def fetch_all(self, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return rows of all keys between two times.
@@ -218,7 +209,7 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("fetch_all", _ms(from_), _ms(to))
+        return self._merge("fetch_all", from_, to)
 
     def backward_fetch_all(self, from_: Instant, to: Instant) -> ByWindow[V]:
         """Return the rows of `fetch_all`, descending.
@@ -227,13 +218,13 @@ class WindowView(ListedView[Windowed[object], V]):
             from_: the first window start, an instant, inclusive.
             to: the last window start, inclusive.
         """
-        return self._merge("backward_fetch_all", _ms(from_), _ms(to), reverse=True)
+        return self._merge("backward_fetch_all", from_, to, reverse=True)
 
     def backward_all(self) -> ByWindow[V]:
         """Return all rows, descending."""
         return self._merge("backward_all", reverse=True)
 
-    def _of_key(self, method: str, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
+    def _of_key(self, method: str, key: object, from_: Instant, to: Instant) -> Iterator[tuple[int, V]]:
         show = self._show
         rows = [row for store in self.stores for row in getattr(store, method)(key, from_, to)]
         return Rows([(start, show(row)) for start, row in rows])
@@ -272,7 +263,7 @@ class SessionView(ListedView[Windowed[object], V]):
             start: the start of the session.
             end: the end of the session, which is inclusive.
         """
-        return self._find("fetch_session", key, _ms(start), _ms(end))
+        return self._find("fetch_session", key, start, end)
 
     def find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> ByWindow[V]:
         """Return the sessions of a key that overlap a time range.
@@ -282,7 +273,7 @@ class SessionView(ListedView[Windowed[object], V]):
             earliest_end: the earliest end of a session, inclusive.
             latest_start: the latest start of a session, inclusive.
         """
-        return self._merge("find_sessions", key, _ms(earliest_end), _ms(latest_start))
+        return self._merge("find_sessions", key, earliest_end, latest_start)
 
     def backward_find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> ByWindow[V]:
         """Return the sessions of `find_sessions`, descending.
@@ -292,7 +283,7 @@ class SessionView(ListedView[Windowed[object], V]):
             earliest_end: the earliest end of a session, inclusive.
             latest_start: the latest start of a session, inclusive.
         """
-        return self._merge("backward_find_sessions", key, _ms(earliest_end), _ms(latest_start), reverse=True)
+        return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
@@ -305,7 +296,7 @@ class SessionView(ListedView[Windowed[object], V]):
             earliest_end: the earliest end of a session, inclusive.
             latest_start: the latest start of a session, inclusive.
         """
-        return self._merge("find_sessions_between", from_key, to_key, _ms(earliest_end), _ms(latest_start))
+        return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
         self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
@@ -318,8 +309,7 @@ class SessionView(ListedView[Windowed[object], V]):
             earliest_end: the earliest end of a session, inclusive.
             latest_start: the latest start of a session, inclusive.
         """
-        times = (_ms(earliest_end), _ms(latest_start))
-        return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
+        return self._merge("backward_find_sessions_between", from_key, to_key, earliest_end, latest_start, reverse=True)
 
 
 class VersionedView(View[K, V]):
@@ -332,7 +322,7 @@ class VersionedView(View[K, V]):
             key: the key.
             as_of: the time at which the version was valid, an instant. Default: the latest version.
         """
-        return self._find("get", key, None if as_of is None else _ms(as_of))
+        return self._find("get", key, as_of)
 
     def history(
         self, key: object, from_: Instant | None = None, to: Instant | None = None, *, ascending: bool = True
@@ -345,8 +335,7 @@ class VersionedView(View[K, V]):
             to: its end. Default: no end.
             ascending: the oldest version first. Default: True.
         """
-        first, last = None if from_ is None else _ms(from_), None if to is None else _ms(to)
-        return Rows([row for store in self.stores for row in store.history(key, first, last, ascending=ascending)])
+        return Rows([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
 
 
 VIEWS: Mapping[str, type[View]] = {

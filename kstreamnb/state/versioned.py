@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
-from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
 from kstreamnb.errors import ConfigError, StateError
 from kstreamnb.state.disk_rows import TimedDiskRows
 from kstreamnb.state.rows_by_key import KeyIndex, TimeIndex
@@ -160,17 +160,19 @@ class VersionedRows(Store[SegmentKey, Any]):
                 return None if value is None else (self.values.decode(value), valid_from)
         return None
 
-    def get(self, key: object, as_of: int | None = None) -> VersionedRecord | None:
+    def get(self, key: object, as_of: Instant | None = None) -> VersionedRecord | None:
         """Return the latest version, or the one valid at a time (ms) within the history; None if it was deleted."""
-        row = self.row(key, as_of)
+        row = self.row(key, None if as_of is None else instant_ms(as_of))
         return None if row is None else VersionedRecord(*row)
 
-    def history(self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
-        """Return versions of a key that are valid at some time between two (ms) and still kept."""
-        if from_ is not None and to is not None and from_ > to:
+    def history(
+        self, key: object, from_: Instant | None = None, to: Instant | None = None, *, ascending: bool = True
+    ) -> Rows:
+        """Return versions of a key that are valid at some time between two and still kept."""
+        bounds = -MAX_TIME_MS if from_ is None else instant_ms(from_), MAX_TIME_MS if to is None else instant_ms(to)
+        if bounds[0] > bounds[1]:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
-            raise ConfigError(f"the range from {from_} ms to {to} ms ends before it starts", java=java)
-        bounds = -MAX_TIME_MS if from_ is None else from_, MAX_TIME_MS if to is None else to
+            raise ConfigError(f"the range from {bounds[0]} ms to {bounds[1]} ms ends before it starts", java=java)
         versions = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(versions[::-1] if ascending else versions)
 

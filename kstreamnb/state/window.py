@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import AggregationWithHeaders, Headers, Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.time import MAX_TIME_MS, Instant, instant_ms
 from kstreamnb.errors import StateError
 from kstreamnb.state.codec import ValueWithHeaders, headers_of
 from kstreamnb.state.rows_by_key import RowsByKey, TimedKey
@@ -92,14 +92,14 @@ class WindowRows(TimedRows[int]):
     def _put_slowly(self, key: object, value: object, window_start: int) -> None:
         self.write((self.keys.encode(key), window_start), self._kept(value))
 
-    def fetch(self, key: object, from_: int, to: int | None = None) -> object:
+    def fetch(self, key: object, from_: Instant, to: Instant | None = None) -> object:
         """Return the value of one window start or, with two times, the result of `fetch_between`."""
-        return self.row_at(key, from_) if to is None else self.fetch_between(key, from_, to)
+        return self.row_at(key, instant_ms(from_)) if to is None else self.fetch_between(key, from_, to)
 
-    def fetch_between(self, key: object, from_: int, to: int) -> Rows:
+    def fetch_between(self, key: object, from_: Instant, to: Instant) -> Rows:
         """Return ``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
         raw_key = self.keys.encode(key)
-        return Rows(self._starts(raw_key, self._of_key(raw_key, from_, to)))
+        return Rows(self._starts(raw_key, self._of_key(raw_key, instant_ms(from_), instant_ms(to))))
 
     def rows_between(self, key: object, from_: int, to: int, *, backward: bool = False) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""
@@ -107,9 +107,9 @@ class WindowRows(TimedRows[int]):
         positions = self._of_key(raw_key, from_, to)
         return self._starts(raw_key, positions[::-1] if backward else positions)
 
-    def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
+    def backward_fetch(self, key: object, from_: Instant, to: Instant) -> Rows:
         """Return the rows of `fetch_between`, descending."""
-        return Rows(self.rows_between(key, from_, to, backward=True))
+        return Rows(self.rows_between(key, instant_ms(from_), instant_ms(to), backward=True))
 
     def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
         from_ = max(from_, 0) if to >= 0 else from_  # bytes of negative times follow all others
@@ -120,21 +120,21 @@ class WindowRows(TimedRows[int]):
         row, bits, show = self._row, self._bits, self._shown if self.timestamped else self.values.decode
         return [(position >> bits, show(row((raw_key, position)))) for position in positions]
 
-    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
+    def fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> Rows:
         """Return rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
-        return self._rows(self._in_keys(self._between(from_, to), from_key, to_key))
+        return self._rows(self._in_keys(self._between(instant_ms(from_), instant_ms(to)), from_key, to_key))
 
-    def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
+    def backward_fetch_keys(self, from_key: object, to_key: object, from_: Instant, to: Instant) -> Rows:
         """Return the rows of `fetch_keys` in reverse order."""
-        return self._rows(self._in_keys(self._between(from_, to), from_key, to_key)[::-1])
+        return self._rows(self._in_keys(self._between(instant_ms(from_), instant_ms(to)), from_key, to_key)[::-1])
 
-    def fetch_all(self, from_: int, to: int) -> Rows:
+    def fetch_all(self, from_: Instant, to: Instant) -> Rows:
         """Return rows of all keys with starts between two times, both inclusive."""
-        return self._rows(self._in_time(from_, to))
+        return self._rows(self._in_time(instant_ms(from_), instant_ms(to)))
 
-    def backward_fetch_all(self, from_: int, to: int) -> Rows:
+    def backward_fetch_all(self, from_: Instant, to: Instant) -> Rows:
         """Return the rows of `fetch_all` in reverse order."""
-        return self._rows(self._in_time(from_, to)[::-1])
+        return self._rows(self._in_time(instant_ms(from_), instant_ms(to))[::-1])
 
     def _rows(self, raw_keys: list[TimedKey[int]]) -> Rows:
         """Return the rows of a range; fail as Kafka does if it has a window before time 0, which Kafka cannot name."""
@@ -275,28 +275,31 @@ class SessionRows(TimedRows[tuple[int, int]]):
         decode, row = self.values.decode, self._row
         return [(self._user_key(at), decode(row(at))) for at in self._of_key(key, earliest_end, latest_start)]
 
-    def fetch_session(self, key: object, start: int, end: int) -> object:
+    def fetch_session(self, key: object, start: Instant, end: Instant) -> object:
         """Return the aggregate of exactly one session, or None."""
+        start, end = instant_ms(start), instant_ms(end)
         row = self.raw.get((self.keys.encode(key), (end, start)))
         return None if row is None or end < self.retention.visible_from else self.values.decode(row)
 
-    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
+    def find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> Rows:
         """Return sessions of a key that end at or after a time and start at or before another, by end."""
-        return self._rows(self._of_key(key, earliest_end, latest_start))
+        return self._rows(self._of_key(key, instant_ms(earliest_end), instant_ms(latest_start)))
 
-    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
+    def backward_find_sessions(self, key: object, earliest_end: Instant, latest_start: Instant) -> Rows:
         """Return the sessions of `find_sessions` in reverse order."""
-        return self._rows(self._of_key(key, earliest_end, latest_start)[::-1])
+        return self._rows(self._of_key(key, instant_ms(earliest_end), instant_ms(latest_start))[::-1])
 
-    def find_sessions_between(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> Rows:
+    def find_sessions_between(
+        self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
+    ) -> Rows:
         """Return the same for a range of keys; both bounds are inclusive, and None means unbounded."""
-        return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start))
+        return self._rows(self._of_keys(from_key, to_key, instant_ms(earliest_end), instant_ms(latest_start)))
 
     def backward_find_sessions_between(
-        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+        self, from_key: object, to_key: object, earliest_end: Instant, latest_start: Instant
     ) -> Rows:
         """Return the sessions of `find_sessions_between` in reverse order."""
-        return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start)[::-1])
+        return self._rows(self._of_keys(from_key, to_key, instant_ms(earliest_end), instant_ms(latest_start))[::-1])
 
     def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> Rows:
         """Return sessions of all keys that end between two times, both inclusive, by end; used to close windows.
@@ -396,9 +399,10 @@ class SessionStoreForUser(StoreForUser):
             raise StateError(f'store "{self._store.name}" expects AggregationWithHeaders, got {aggregate!r}', hint=hint)
         self._store.put(session, None if aggregate is None else ValueWithHeaders(*aggregate))
 
-    def fetch_session(self, key: object, start: int, end: int) -> AggregationWithHeaders | None:
+    def fetch_session(self, key: object, start: Instant, end: Instant) -> AggregationWithHeaders | None:
         """Return the aggregate of exactly one session, or None."""
-        return self._named(Windowed(key, start, end), self._store.fetch_session(key, start, end))
+        session = Windowed(key, instant_ms(start), instant_ms(end))
+        return self._named(session, self._store.fetch_session(*session))
 
     def _named(self, session: Windowed[object], aggregate: object) -> AggregationWithHeaders | None:
         return None if aggregate is None else AggregationWithHeaders(aggregate, self._store.headers_at(session))

@@ -20,6 +20,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table
 from kstreamnb.display.mime import data_of
 from kstreamnb.errors import KStreamError, extra
+from kstreamnb.replays.replay_sample import Partitions, partitions_for
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
@@ -36,7 +37,6 @@ if TYPE_CHECKING:  # Spark is loaded when it is needed
 _BATCHES = 4
 
 Outputs: TypeAlias = "Mapping[str, list[TopicRecord]]"
-Partitions: TypeAlias = "Mapping[str, int] | int"
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,7 @@ def parity(
     check_arguments(parity, locals())
     read = topology.sources()
     records = [record for record in sample if any(source.reads(record.topic) for source in read)]
+    partitions = partitions_for(topology, records, partitions)
     engines: dict[str, Callable[[], EngineOutcome]] = {
         "driver": lambda: driver_outcome(topology, records, partitions, config),
         "Spark": lambda: _on_frames(topology, records, partitions, config, spark),

@@ -21,7 +21,7 @@ from kstreamnb.logical.nodes import GlobalTable, LogicalNode, Operation, StateSt
 from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.operators.stateless import Branch, TableToStream
 from kstreamnb.replays.preview import PREVIEW, Preview, preview
-from kstreamnb.replays.replay_sample import GivenRecords, records_of
+from kstreamnb.replays.replay_sample import GivenRecords, partitions_for, records_of
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
@@ -53,11 +53,11 @@ def head(
     """
     check_arguments(head, locals())
     rows: list[tuple[Any, Any, int]] = []
-    with TopologyTestDriver(upstream_topology(handle), partitions=partitions) as driver:
+    topology, given = upstream_topology(handle), sorted(records_of(records), key=attrgetter("timestamp"))
+    with TopologyTestDriver(topology, partitions=partitions_for(topology, given, partitions)) as driver:
         output = driver.create_output_topic(PREVIEW)
-        read = {topic for source in driver.topology.sources() for topic in source.topics}
-        for each in sorted(records_of(records), key=attrgetter("timestamp")):
-            if each.topic in read:
+        for each in given:
+            if any(source.reads(each.topic) for source in topology.sources()):
                 topic = driver.create_input_topic(each.topic)
                 topic.pipe_input(each.key, each.value, at=each.timestamp, headers=each.headers)
             rows += [(record.key, record.value, record.timestamp) for record in output.read_records()]

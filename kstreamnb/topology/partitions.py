@@ -156,7 +156,8 @@ def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...],
         raise TopologyError(fact, hint="create the topic, or give its number of partitions", java=java)
     if not read:
         shown = ", ".join(f'"{node.pattern}"' for node in topology.sources() if node.name in sub.nodes and node.pattern)
-        raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=NOT_COMPUTED)
+        fact = f"no topic matches the pattern {shown} of sub-topology {sub.id}"
+        raise TopologyError(fact, hint='create one; in a test, name one: partitions={"orders-1": 1}', java=NOT_COMPUTED)
 
 
 def _repartition_counts(

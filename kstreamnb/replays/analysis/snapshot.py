@@ -32,10 +32,9 @@ class StoreTable(Listing[StoredRow], Framed):
     header = ("task", "key", "value", "time", "note")
 
     def __getitem__(self, key: object) -> Any:
-        for row in self.rows:
-            if row.key == key:
-                return row.value
-        raise KeyError(key)
+        if key not in self:
+            raise KeyError(key)
+        return self.get(key)
 
     def __contains__(self, key: object) -> bool:
         return any(row.key == key for row in self.rows)
@@ -92,9 +91,7 @@ class Snapshot(Tabular):
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
         if not kinds:
             raise unknown("store", name, self.stores, error=StateError)
-        rows: list[StoredRow] = []
-        for task_id, store in kinds:
-            rows += stored_rows(task_id, store, self._run.index.rows(task_id, name, self.step))
+        rows = [row for task_id, store in kinds for row in stored_rows(task_id, store, self.raw(task_id, name))]
         return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
 
     def raw(self, task: str, store: str) -> dict[Any, Any]:

@@ -67,7 +67,7 @@ class StoreView(Displayed, Framed):
         if name.startswith("_") or name not in self._reads:
             windows = "its keys have windows: use fetch(key, …); " if name == "get" and "fetch" in self._reads else ""
             known = f"{windows}it has {', '.join(self._reads)}"
-            raise AttributeError(f'a view of store "{self.name}" has no "{name}"; {known}')
+            raise AttributeError(f'a view of store "{self.name}" has no "{name}"; {known}', name=name)
         return lambda *arguments, **options: self._ask(name, arguments, options)
 
     def __dir__(self) -> list[str]:

@@ -205,5 +205,5 @@ def test_serdes_are_values_that_travel_and_hide_secrets():
     serde = registry.avro("orders", AVRO)
     assert serde == pickle.loads(pickle.dumps(serde))
     assert "hush" not in repr(serde) + repr(registry)
-    with pytest.raises(ConfigError, match='"url" of the schema registry is missing'):
+    with pytest.raises(ConfigError, match='the schema registry needs a "url"'):
         SchemaRegistry({})

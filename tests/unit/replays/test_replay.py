@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import sys
 import weakref
@@ -69,6 +70,37 @@ def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
         assert 2 == sys.getrefcount(log)  # references here and as an argument: no task holds it
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+def test_topics_of_a_pattern_are_those_of_the_sample(partitions: int | None) -> None:
+    """As in Kafka's test driver, no topic must be created before; all topics have the same number of partitions."""
+    builder = ks.StreamsBuilder("regions")
+    by_region = builder.stream(re.compile("orders-.*")).left_join(
+        builder.table("users"), lambda order, user: (order, user)
+    )
+    by_region.to("all")
+    topics = ("users", "orders-eu", "orders-us")
+    records = [ks.TopicRecord(topic, 2, 0, time, "a", topic[-2:]) for time, topic in enumerate(topics)]
+    run = replay(builder.build(), records, partitions)
+    assert [["eu", "rs"], ["us", "rs"]] == [list(row.value) for row in run.output("all")]
+    assert {2} == {step.record.partition for step in run.steps}
+    assert [("a", ["eu", None], 1), ("a", ["us", None], 2)] == ks.head(by_region, records[1:])
+
+
+def test_rows_of_a_run_suggest_what_they_have(run: Replay) -> None:
+    """Names of data frames and of dictionaries are answered, too."""
+    (topic,), (name,) = run.topics, run.now.stores
+    rows, table = run.output(topic), run.now.store(name)
+    for value, slip, known in (
+        (rows, "to_dataframe", "to_pandas"),
+        (rows, "plot", "to_pandas().plot"),
+        (table, "all", "to_dict().items"),
+        (table, "to_panda", "to_pandas"),
+    ):
+        with pytest.raises(UnknownNameError) as caught:
+            getattr(value, slip)
+        assert caught.value.hint == f'did you mean "{known}"?'
 
 
 def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:

@@ -68,7 +68,11 @@ def test_times_in_another_form_are_answered_with_the_call_that_converts_the_colu
     """Not with the form of a single time, and keys are one column."""
     with pytest.raises(KStreamError) as raised:
         framed(column(ts=["01.02.2026 09:05"]))
-    assert raised.value.hint == 'convert the column first: frame["ts"] = pandas.to_datetime(frame["ts"], utc=True)'
+    call = 'convert the column first: frame["ts"] = pandas.to_datetime(frame["ts"], '
+    assert raised.value.hint == call + 'format="%d/%m/%Y %H:%M", utc=True)'  # or 02.01. is a day of February
+    with pytest.raises(KStreamError) as raised:
+        framed(column(ts=["2026-02-01 09:05"]))
+    assert raised.value.hint == call + "utc=True)"
     with pytest.raises(KStreamError, match="key must be str or None, got a list of str"):
         framed(column(v=[1]), key=["k"])
 

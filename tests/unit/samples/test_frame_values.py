@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
@@ -104,6 +105,18 @@ def test_a_sample_names_columns_of_whole_numbers_that_gaps_made_floats() -> None
     assert ("from a pandas frame",) == other.notes
     whole = pd.DataFrame(columns).astype({"n": "Int64"})
     assert ("from a pandas frame",) == ks.Sample.from_dataframe(whole, topic="t", timestamp="at").notes
+
+
+def test_a_sample_names_the_option_that_sorts_rows_by_time() -> None:
+    """Most rows of an unsorted frame are late for their windows."""
+    frame = pd.DataFrame({"at": [2, 1, 3], "part": [1, 0, 0]})
+    note = 'rows are not sorted by time: order_by="at" sorts them'
+    from_frame = partial(ks.Sample.from_dataframe, topic="t", timestamp="at")
+    assert from_frame(frame).notes == ("from a pandas frame", note)
+    assert from_frame(pa.table(frame)).notes == ("from an arrow frame", note)
+    assert from_frame(frame, order_by="at").notes == ("from a pandas frame",)
+    assert from_frame(frame, partition="part").notes == ("from a pandas frame",)  # each partition has its own order
+    assert from_frame(frame[1:]).notes == ("from a pandas frame",)
 
 
 @pytest.mark.parametrize("role", ["key", "value"])

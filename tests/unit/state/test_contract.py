@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -339,3 +341,35 @@ def test_equal_bytes_are_one_row() -> None:
     raw = StoreTask().make("key_value", key_serde=Serdes.bytes())
     raw.put(bytearray(b"x"), 1)
     assert 1 == raw.get(b"x")
+
+
+def at_instants(store: Any, instant: Callable[[int], Any]) -> Iterator[Any]:
+    """Yield what each method of a store with times answers to instants from 5 to 12 ms, in one form."""
+    low, high = instant(5), instant(12)
+    if store.spec.kind == "versioned":
+        yield from (store.get("a", low), list(store.history("a", low, high)))
+    elif store.spec.kind == "session":
+        yield store.fetch_session("a", low, low)
+        for name in ("find_sessions", "backward_find_sessions"):
+            yield list(getattr(store, name)("a", low, high))
+        for name in ("find_sessions_between", "backward_find_sessions_between"):
+            yield list(getattr(store, name)("a", "b", low, high))
+    else:
+        yield store.fetch("a", low)
+        for name in ("fetch", "backward_fetch"):
+            yield list(getattr(store, name)("a", low, high))
+        for name in ("fetch_keys", "backward_fetch_keys"):
+            yield list(getattr(store, name)("a", "b", low, high))
+        yield from (list(store.fetch_all(low, high)), list(store.backward_fetch_all(low, high)))
+
+
+@for_every([*WINDOW, *SESSION, *implementations("versioned")], title)
+def test_a_store_is_asked_for_times_in_milliseconds_text_and_datetimes(spec: StoreSpec) -> None:
+    """As views of it are; a datetime once found no window, and said nothing."""
+    store = made(spec)
+    write(store, "a", 1, 5)
+    write(store, "a", 2, 12)
+    expected = list(at_instants(store, int))
+    assert None not in expected
+    assert expected == list(at_instants(store, lambda ms: datetime.fromtimestamp(ms / 1000, UTC)))
+    assert expected == list(at_instants(store, lambda ms: f"1970-01-01T00:00:00.{ms:03}Z"))
