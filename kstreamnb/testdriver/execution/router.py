@@ -40,6 +40,7 @@ class Router:
     Attributes:
         plans: the plans of the tasks; an index in a route is one into this tuple.
         global_plan: the plan of the task that fills the global stores, if there are any.
+        counts: numbers of partitions by topic, internal ones by their names in Kafka.
         written: topics that each task writes; None stands for a topic that each record chooses.
         levels: the level of each task, greater than those of the tasks that write what it reads; None if tasks feed
             each other in a circle, or the readers of a topic are not known.
@@ -62,7 +63,7 @@ class Router:
         else:
             self.plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
         self._default = default_partitions
-        self._counts = self.plans[0].partitions if self.plans else known
+        self.counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
         self._routes: dict[str, TopicRoute | None] = {}
         self._serializers: dict[tuple[str, Serde | None, Serde | None], Serialize] = {}
@@ -71,11 +72,11 @@ class Router:
 
     def plan(self) -> TaskPlan:
         """Return a plan without nodes: names of topics, numbers of partitions and serdes."""
-        return TaskPlan(self.topology, (), config=self.config, partitions=self._counts)
+        return TaskPlan(self.topology, (), config=self.config, partitions=self.counts)
 
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
-        return 1 if self.layout == "single" else self._counts.get(topic, self._default)
+        return 1 if self.layout == "single" else self.counts.get(topic, self._default)
 
     def route(self, topic: str) -> TopicRoute | None:
         """Return where records of a topic go; None for a topic that the application does not read."""
