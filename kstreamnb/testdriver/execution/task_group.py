@@ -6,23 +6,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import EngineError, ProcessingError
+from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.task_context import Recorder
 from kstreamnb.runtime.task.task import Changelog, Task
+from kstreamnb.testdriver.execution.input_batch import least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
-from kstreamnb.topology.nodes import grouped
 
-Delivery = tuple[int, str, int, WireRecord]
-"""``(index of the reading task, topic, partition, record)``."""
+Process = Callable[[list[OutputRow]], list[OutputRow]]
+"""Processes rows of one partition; returns the rows that they caused, for any tasks."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +103,17 @@ class TaskGroup:
         self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
         self._outputs: list[dict[str, OutputRoute]] = [{} for _ in self.order]
 
-    def address(self, route: TopicRoute, row: InputRecord) -> tuple[int, WireRecord]:
-        """Return the index of the task that reads a record, and the record with the next offset of its partition."""
-        topic, partition, timestamp, key, value, headers = row
-        index = route.tasks.get(partition)
-        if index is None:
-            raise EngineError(f'topic "{topic}" has no partition {partition}')
-        return index, (self._next_offset(route.offsets, partition), timestamp, key, value, headers)
+    def numbered(self, row: InputRecord) -> WireRecord:
+        """Return a row as a record with the next offset of its partition."""
+        partition = self.router.reader(row[0]).offsets, row[1]
+        offset = self.offsets.get(partition, 0)
+        self.offsets[partition] = offset + 1
+        return offset, *row[2:]
 
     def feed_global(self, row: InputRecord) -> None:
         """Put a record into the global stores."""
-        topic, partition, timestamp, key, value, headers = row
         assert self.global_task is not None
-        offset = self._next_offset(f"{topic} (global)", partition)
-        self.global_task.run(topic, partition, ((offset, timestamp, key, value, headers),))
+        self.global_task.run(row[0], row[1], (self.numbered(row),))
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
@@ -154,37 +152,63 @@ class TaskGroup:
             self._outputs[index][topic] = output
         return output
 
-    def collect(self, index: int) -> list[Delivery]:
-        """Log what a task wrote, feed the global stores, and return what other tasks have to read."""
-        task = self.order[index]
-        deliveries: list[Delivery] = []
-        for row in self.log_rows(index) if self.rows else ():
-            reader, record = self.address(self.router.reader(row[0]), row)
-            deliveries.append((reader, row[0], row[1], record))
-        self.log_changes(task)
-        return deliveries
+    def collect(self, index: int) -> list[OutputRow]:
+        """Log what a task wrote, feed the global stores, and return what tasks have to read."""
+        read = self.log_rows(index) if self.rows else []
+        self.log_changes(self.order[index])
+        return read
 
-    def settle(self, deliveries: list[Delivery]) -> None:
-        """Process deliveries and their consequences: breadth first, or as Kafka's test driver does."""
+    def run(self, rows: list[OutputRow]) -> list[OutputRow]:
+        """Process rows of one partition, and return what tasks have to read; output before an error is logged."""
+        topic, partition = rows[0][:2]
+        route = self.router.reader(topic)
+        if route.is_global:
+            for row in rows:
+                self.feed_global(row)
+        if not route.tasks:
+            return []
+        index = route.tasks[partition]
+        try:
+            self.order[index].run(topic, partition, list(map(self.numbered, rows)))
+        finally:
+            read = self.collect(index)
+        return read
+
+    def settle(self, rows: list[OutputRow], process: Process | None = None) -> None:
+        """Process rows and their consequences: breadth first, or as Kafka's test driver does.
+
+        Args:
+            rows: rows that tasks have to read.
+            process: processes those of one partition. Default: `run`.
+        """
         if self.router.layout == "single":
-            self._push(deliveries)
-            while deliveries and self.order[0].run_ready(1):
+            self._push(rows)
+            while rows and self.order[0].run_ready(1):
                 self._push(self.collect(0))
             return
-        most = None if self.global_task is None else 1  # the next record reads global stores that this one changes
-        while deliveries:
-            by_task = grouped(deliveries, itemgetter(0))
-            deliveries = []
-            for index, of_task in sorted(by_task.items()):
-                try:
-                    if len(of_task) == 1:
-                        self.order[index].run(*of_task[0][1:3], of_task[0][3:])
-                    else:
-                        self._push(of_task)
-                        while self.order[index].run_ready(most):
-                            deliveries += self.collect(index)
-                finally:
-                    deliveries += self.collect(index)
+        process = process or self.run
+        while rows:
+            parts = self._in_order(rows) if len(rows) > 1 else [rows]
+            rows = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
+
+    def reader_of(self, partition: Partition) -> int:
+        """Return the index of the task that reads a partition."""
+        return self.router.reader(partition[0]).tasks[partition[1]]
+
+    def _in_order(self, rows: list[OutputRow]) -> list[list[OutputRow]]:
+        """Sort records that one record caused: by the task that reads them, then in the order in which it takes them.
+
+        Return a list for each run of records of one partition; or for each record, if the next one may read global
+        stores that it changes.
+        """
+        partitions = [row[:2] for row in rows]
+        if partitions.count(partitions[0]) < len(rows):
+            readers = [*map(self.reader_of, partitions)]
+            groups = groupby(sorted(range(len(rows)), key=readers.__getitem__), readers.__getitem__)
+            rows = [rows[at] for _, same in groups for at in least_head_order(list(same), rows, partitions)]
+        if self.global_task is not None:
+            return [[row] for row in rows]
+        return [list(same) for _, same in groupby(rows, itemgetter(0, 1))]
 
     def take_rows(self) -> list[OutputRow]:
         """Take what tasks have produced."""
@@ -216,18 +240,13 @@ class TaskGroup:
             self.global_task.close()
 
     def _each(self, *actions: Callable[[Task], object]) -> None:
-        deliveries: list[Delivery] = []
+        rows = list[OutputRow]()
         for index, task in enumerate(self.order):
             for act in actions:
                 act(task)
-            deliveries += self.collect(index)
-        self.settle(deliveries)
+            rows += self.collect(index)
+        self.settle(rows)
 
-    def _push(self, deliveries: list[Delivery]) -> None:
-        for index, topic, partition, record in deliveries:
-            self.order[index].push(topic, partition, (record,))
-
-    def _next_offset(self, topic: str, partition: int) -> int:
-        offset = self.offsets.get((topic, partition), 0)
-        self.offsets[topic, partition] = offset + 1
-        return offset
+    def _push(self, rows: list[OutputRow]) -> None:
+        for row in rows:
+            self.order[self.reader_of(row[:2])].push(row[0], row[1], (self.numbered(row),))
