@@ -8,6 +8,7 @@ first. The layout ``single`` follows Kafka's own test driver instead, including 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
@@ -40,6 +41,7 @@ class Router:
     Attributes:
         plans: the plans of the tasks; an index in a route is one into this tuple.
         global_plan: the plan of the task that fills the global stores, if there are any.
+        route: returns where records of a topic go; None for a topic that the application does not read.
         counts: numbers of partitions by topic, internal ones by their names in Kafka.
         written: topics that each task writes; None stands for a topic that each record chooses.
         levels: the level of each task, greater than those of the tasks that write what it reads; None if tasks feed
@@ -65,8 +67,8 @@ class Router:
         self._default = default_partitions
         self.counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
-        self._routes: dict[str, TopicRoute | None] = {}
-        self._serializers: dict[tuple[str, Serde | None, Serde | None], Serialize] = {}
+        self.route = cache(self._find_route)
+        self._serializer = cache(self._make_serializer)
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
@@ -77,12 +79,6 @@ class Router:
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
         return 1 if self.layout == "single" else self.counts.get(topic, self._default)
-
-    def route(self, topic: str) -> TopicRoute | None:
-        """Return where records of a topic go; None for a topic that the application does not read."""
-        if topic not in self._routes:
-            self._routes[topic] = self._find_route(topic)
-        return self._routes[topic]
 
     def reader(self, topic: str) -> TopicRoute:
         """Return the route of a topic; raise EngineError if no source reads it."""
@@ -111,10 +107,7 @@ class Router:
         """Serialize records and assign their partitions; see `serializer`."""
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in grouped(records, itemgetter(0)).items():
-            key = topic, key_serde, value_serde
-            if key not in self._serializers:
-                self._serializers[key] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
-            serialized[topic] = self._serializers[key](of_topic)
+            serialized[topic] = self._serializer(topic, key_serde, value_serde)(of_topic)
         if len(serialized) == 1:
             return serialized.popitem()[1]
         remaining = {topic: iter(of_topic) for topic, of_topic in serialized.items()}
@@ -136,6 +129,9 @@ class Router:
             if levels == before:
                 return [levels[group] for group in groups]
         return None if fed else []
+
+    def _make_serializer(self, topic: str, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
+        return serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
 
     def _find_route(self, topic: str) -> TopicRoute | None:
         tasks: dict[int, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
@@ -16,6 +16,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.task_context import Recorder
+from kstreamnb.runtime.task.open_loops import ReaderOf
 from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.testdriver.execution.input_batch import least_head_order
 from kstreamnb.testdriver.execution.router import Router
@@ -80,6 +81,7 @@ class TaskGroup:
     Attributes:
         by_id: the tasks by task id.
         order: the tasks by the index that routes use.
+        reader_of: returns the index of the task that reads a partition.
         global_task: the task that fills the global stores, if there are any.
         logs: logs by topic.
         most_rows: the maximum number of records of a topic that is written and read, so that a loop can be ended.
@@ -90,6 +92,7 @@ class TaskGroup:
 
     def __init__(self, router: Router, clock: Clock, recorder: Recorder | None, changelog: Changelog) -> None:
         self.router = router
+        self.reader_of: ReaderOf = cache(lambda partition: router.reader(partition[0]).tasks[partition[1]])
         global_plan = router.global_plan
         self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
         rows = self.rows = list[OutputRow]()
@@ -181,19 +184,15 @@ class TaskGroup:
             rows: rows that tasks have to read.
             process: processes those of one partition. Default: `run`.
         """
-        if self.router.layout == "single":
-            self._push(rows)
+        if process is None and self.router.layout == "single":
+            self._queue(rows)
             while rows and self.order[0].run_ready(1):
-                self._push(self.collect(0))
+                self._queue(self.collect(0))
             return
         process = process or self.run
         while rows:
             parts = self._in_order(rows) if len(rows) > 1 else [rows]
             rows = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
-
-    def reader_of(self, partition: Partition) -> int:
-        """Return the index of the task that reads a partition."""
-        return self.router.reader(partition[0]).tasks[partition[1]]
 
     def _in_order(self, rows: list[OutputRow]) -> list[list[OutputRow]]:
         """Sort records that one record caused: by the task that reads them, then in the order in which it takes them.
@@ -247,6 +246,7 @@ class TaskGroup:
             rows += self.collect(index)
         self.settle(rows)
 
-    def _push(self, rows: list[OutputRow]) -> None:
+    def _queue(self, rows: list[OutputRow]) -> None:
+        """Queue rows for the only task of the layout "single"."""
         for row in rows:
-            self.order[self.reader_of(row[:2])].push(row[0], row[1], (self.numbered(row),))
+            self.order[0].push(row[0], row[1], (self.numbered(row),))
