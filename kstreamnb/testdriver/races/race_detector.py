@@ -10,7 +10,7 @@ from itertools import combinations
 from random import Random
 from typing import Literal
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.codec import decode
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
@@ -187,6 +187,7 @@ def find_races(
         no race found: 10 orders (seed 0), one outcome
     """
     check_arguments(find_races, locals())
+    at_least(1, schedules, "schedules")
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
     with under_way("orders", schedules) as done:
