@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
@@ -23,7 +23,10 @@ from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
 
-Process = Callable[[list[OutputRow]], list[OutputRow]]
+ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
+"""Serdes of keys and values, None for bytes; None if nothing is converted."""
+
+Process: TypeAlias = Callable[[list[OutputRow]], list[OutputRow]]
 """Processes rows of one partition; returns the rows that they caused, for any tasks."""
 
 
@@ -42,27 +45,18 @@ class OutputRoute:
     route: TopicRoute | None
 
     @cached_property
-    def keeps(self) -> tuple[Callable[[OutputRoute, OutputRow], OutputRow], ...]:
-        """The methods below that change no row."""
-        same = self.route is None or self.written_as in (None, self.route.serdes)
-        logs = self.log.serdes is not None or self.written_as is None
-        return (*([OutputRoute.logged] if logs else []), *([OutputRoute.delivered] if same else []))
+    def log_as(self) -> ReadAs:
+        """The serdes of rows in the log; None if rows are logged as they are written."""
+        return None if self.written_as is None or self.log.serdes is not None else (None, None)
 
     @cached_property
-    def same(self) -> bool:
-        """Return True if the log and the reader get rows unchanged."""
-        return len(self.keeps) == 2
+    def read_as(self) -> ReadAs:
+        """The serdes of rows that the readers expect; None if they take rows as they are written."""
+        return None if self.route is None or self.written_as in (None, self.route.serdes) else self.route.serdes
 
-    def logged(self, row: OutputRow) -> OutputRow:
-        """Return a row in the form of the log."""
-        return row if self.log.serdes is not None else self._converted(row, (None, None))
-
-    def delivered(self, row: OutputRow) -> OutputRow:
-        """Return a row in the form that the readers of the topic expect."""
-        return row if self.route is None else self._converted(row, self.route.serdes)
-
-    def _converted(self, row: OutputRow, read_as: tuple[Serde | None, Serde | None]) -> OutputRow:
-        if self.written_as is None or self.written_as == read_as:
+    def converted(self, row: OutputRow, read_as: ReadAs) -> OutputRow:
+        """Return a row in the form of the log or of the readers."""
+        if read_as is None or self.written_as is None:
             return row
         topic, partition, timestamp, key, value, headers = row
         key, value = (convert(*each) for each in zip((key, value), self.written_as, read_as, strict=True))
@@ -124,12 +118,12 @@ class TaskGroup:
         try:
             for row in self.rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
-                same, logged, route = output.same, output.log.rows, output.route
-                logged.append(row if same else output.logged(row))
+                logged, route, log_as, read_as = output.log.rows, output.route, output.log_as, output.read_as
+                logged.append(row if log_as is None else output.converted(row, log_as))
                 if route is not None:
                     if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
                         raise self._endless(row[0], route)
-                    row = row if same else output.delivered(row)
+                    row = row if read_as is None else output.converted(row, read_as)
                     if route.tasks:
                         read.append(row)
                     if route.is_global:
