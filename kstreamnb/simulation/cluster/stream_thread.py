@@ -10,7 +10,7 @@ from kstreamnb.core.codec import to_bytes
 from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
 from kstreamnb.runtime.context.handlers import RecordProduced
-from kstreamnb.runtime.task.task import Task
+from kstreamnb.runtime.task.task import StateDelta, Task
 from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
@@ -203,8 +203,7 @@ class StreamThread:
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
                 self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
-            state_vars = [key for key in task.task.state_keys() if key[0] == "state_var"]
-            self.broker.task_states[self.id, task.id] = task.task.delta_of(state_vars)
+            self.broker.task_states[self.id, task.id] = StateDelta({}, task.task.state_vars())
             task.needs_commit = False
             if task.id in self.shadow_tasks:
                 self.shadow_tasks[task.id].commit()

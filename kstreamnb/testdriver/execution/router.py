@@ -72,10 +72,6 @@ class Router:
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
-    def plan(self) -> TaskPlan:
-        """Return a plan without nodes: names of topics, numbers of partitions and serdes."""
-        return TaskPlan(self.topology, (), config=self.config, partitions=self.counts)
-
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
         return 1 if self.layout == "single" else self.counts.get(topic, self._default)
