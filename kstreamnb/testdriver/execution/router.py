@@ -58,7 +58,8 @@ class Router:
         layout: Layout = "split",
     ) -> None:
         self.topology, self.config, self.layout = topology, config, layout
-        known = partitions_with_sources(topology, partitions, default_partitions)
+        read = [topic for source in topology.sources() for topic in source.topics]
+        known = {topic: default_partitions for topic in read if topic not in topology.internal_topics} | {**partitions}
         self.global_plan = plan_global_task(topology, config, known)
         if layout == "single":
             self.plans = plan_single_task(topology, config)
@@ -148,12 +149,6 @@ class Router:
         extracts = global_source is None and has_own_extractor(source, self.config)
         is_global = global_source is not None
         return TopicRoute(topic, offsets, tasks, is_global, plan.serdes(source), extracts, source.origin)
-
-
-def partitions_with_sources(topology: Topology, partitions: Mapping[str, int], default: int) -> dict[str, int]:
-    """Return the numbers of partitions of the user's topics: the given ones, ``default`` for others that are read."""
-    read = {topic: default for source in topology.sources() for topic in source.topics}
-    return {**{topic: count for topic, count in read.items() if topic not in topology.internal_topics}, **partitions}
 
 
 def _written(plan: TaskPlan) -> list[str | None]:

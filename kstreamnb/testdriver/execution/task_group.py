@@ -26,7 +26,7 @@ from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, conver
 ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
 """Serdes of keys and values, None for bytes; None if nothing is converted."""
 
-Process: TypeAlias = Callable[[list[OutputRow]], list[OutputRow]]
+ProcessRows: TypeAlias = Callable[[list[OutputRow]], list[OutputRow]]
 """Processes rows of one partition; returns the rows that they caused, for any tasks."""
 
 
@@ -171,7 +171,7 @@ class TaskGroup:
             read = self.collect(index)
         return read
 
-    def settle(self, rows: list[OutputRow], process: Process | None = None) -> None:
+    def settle(self, rows: list[OutputRow], process: ProcessRows | None = None) -> None:
         """Process rows and their consequences: breadth first, or as Kafka's test driver does.
 
         Args:
