@@ -6,6 +6,7 @@ from typing import Any
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.hints import unknown
 from kstreamnb.replays.replay import Replay
@@ -15,7 +16,6 @@ from kstreamnb.simulation.cluster.recorded_run import cluster_runs
 from kstreamnb.simulation.cluster.repartitioning import move_state
 from kstreamnb.simulation.cluster.state_check import check_state
 from kstreamnb.state.query_views import detail
-from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.state_consistency import StateCheck
 from kstreamnb.testdriver.store_views import view_of
 
@@ -157,7 +157,19 @@ class Application(ApplicationLifecycle):
             "dropped-records-total": dropped,
         }
 
-    @property
-    def router(self) -> Router | None:
-        """Where the records of each topic go; None before the first start."""
-        return None if self._thread is None else self._thread.router
+    def read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
+        """Return the serdes with which a topic is read; None if it is not.
+
+        Args:
+            topic: name of the topic.
+        """
+        route = None if self._thread is None else self._thread.router.route(topic)
+        return None if route is None else route.serdes
+
+    def written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
+        """Return the serdes with which a topic is written; None if it is not.
+
+        Args:
+            topic: name of the topic.
+        """
+        return None if self._thread is None else self._thread.router.writer_serdes(topic)

@@ -22,7 +22,6 @@ from kstreamnb.simulation.cluster.events import ThreadEvents
 from kstreamnb.simulation.cluster.thread_context import Cluster
 from kstreamnb.simulation.cluster.topic_reader import TopicReader
 from kstreamnb.simulation.cluster.trace import ClusterTrace
-from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
 from kstreamnb.topology.topology import Topology
@@ -246,10 +245,6 @@ class ClusterDriver(Closing):
         for application in self.applications.values():
             application.close()
 
-    @property
-    def _routers(self) -> list[Router]:
-        return [application.router for application in self.applications.values() if application.router is not None]
-
     def _append(self, topic: str, records: list[TopicRecord], keys: Serde, values: Serde) -> None:
         self._broker.create(topic, self._cluster.default_partitions)
         partition_of = key_partitioner(keys, len(self._broker.topics[topic]))
@@ -262,14 +257,15 @@ class ClusterDriver(Closing):
                 trace.arrived[topic, chosen, offset] = len(trace.log)
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
-        for router in self._routers:
-            if (route := router.route(topic)) is not None:
-                return route.serdes
+        for application in self.applications.values():
+            result = application.read_serdes(topic)
+            if result is not None:
+                return result
         sources = [source for each in self.applications.values() for source in each.topology.sources()]
         read = ", ".join(dict.fromkeys(topic for source in sources for topic in source.topics))
         raise EngineError(f'no application reads topic "{topic}"', hint=f"they read {read or 'no topics'}")
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:
-        config = self.application.config
-        known = filter(None, (router.writer_serdes(topic) for router in self._routers))
+        config, every = self.application.config, self.applications.values()
+        known = filter(None, (application.written_serdes(topic) for application in every))
         return next(known, (config.default_key_serde, config.default_value_serde))
