@@ -176,7 +176,7 @@ def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[]
         tasks[driver.tasks.global_task.plan.task_id] = driver.tasks.global_task
 
     def made(error: KStreamError | KeyboardInterrupt | None) -> Replay:
-        finished, partitions = recording.handed_over(), driver.router.plan().partitions
+        finished, partitions = recording.handed_over(), driver.router.counts
         return Replay(RecordedRun(driver.topology, driver.config, finished, tasks, partitions, fed), error)
 
     try:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, cast
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.time import Instant
-from kstreamnb.state.store import Rows, with_headers
+from kstreamnb.state.store import Rows
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.type_variables import TypeVar
 
@@ -354,10 +354,10 @@ def view_of(
 
     ``views`` are the views to choose from.
     """
-    kind, keeps_headers = stores[0].spec.kind, show == "headers" and stores[0].keeps_headers
+    kind = stores[0].spec.kind
     view = views.get(kind.removeprefix("timestamped_"))
     if view is None:
         return None
-    if not kind.startswith("timestamped"):
-        return view(name, [store.for_user for store in stores] if keeps_headers else stores)
-    return view(name, stores, plain if show == "values" else with_headers if keeps_headers else timestamped)
+    if show == "headers":
+        return view(name, [store.for_user for store in stores])
+    return view(name, stores, {"values": plain, "times": timestamped}[show] if stores[0].timestamped else itself)

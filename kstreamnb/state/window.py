@@ -98,8 +98,7 @@ class WindowRows(TimedRows[int]):
 
     def fetch_between(self, key: object, from_: Instant, to: Instant) -> Rows:
         """Return ``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
-        raw_key = self.keys.encode(key)
-        return Rows(self._starts(raw_key, self._of_key(raw_key, instant_ms(from_), instant_ms(to))))
+        return Rows(self.rows_between(key, instant_ms(from_), instant_ms(to)))
 
     def rows_between(self, key: object, from_: int, to: int, *, backward: bool = False) -> Iterable[tuple[int, Any]]:
         """Return the rows of `fetch_between`, for operators: a list, unless each read is noted when it happens."""

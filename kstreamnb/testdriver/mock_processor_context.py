@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kstreamnb.core.arguments import check_arguments, expect
-from kstreamnb.core.operator import Forward
+from kstreamnb.core.operator import Forward, Punctuate
 from kstreamnb.core.processor import ProcessorContext
 from kstreamnb.core.record import Headers, Record, RecordMetadata
-from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
-from kstreamnb.state.make import make_store
+from kstreamnb.runtime.codegen.node_context import NodeContext
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_context import TaskContext, make_stores
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.topology.topology import Topology
 
 
 class CapturedForward(NamedTuple):
@@ -39,75 +43,37 @@ class CapturedPunctuator:
         self.cancelled = True
 
 
-class _Task:
-    """The task of a mock context: it records everything and runs nothing."""
+class _MockNode(NodeContext):
+    """A node of a task that runs nothing: it captures what the processor does."""
 
-    node, keeps_copies = "mock", False
-
-    def __init__(self, application_id: str, task_id: str, configs: Mapping[str, Any], key: Any, value: Any) -> None:
+    def __init__(self, application_id: str, task_id: str, configs: Mapping[str, Any], config: Config) -> None:
+        plan = TaskPlan(Topology().add_source("mock", "mock"), (0,), config=config)
+        self.task = TaskContext(plan, Clock(), None)
+        super().__init__(self.task, "mock", (), self.forward_to)
         self.application_id, self.task_id = application_id, task_id
-        self._configs, self._serdes = dict(configs), (key, value)
-        self.stores: dict[str, Any] = {}
         self.forwarded: list[CapturedForward] = []
         self.punctuators: list[CapturedPunctuator] = []
-        self.committed = False
-        self.here: RecordMetadata | None = None
-        self.stream_ms, self.wall_ms = -1, 0
+        self.configs = lambda: dict(configs)
 
     def store(self, name: str) -> Any:
         expect(name, str, "name of a store")
-        if name not in self.stores:
-            known = ", ".join(f'"{each}"' for each in self.stores) or "none"
+        if name not in self.task.stores:
+            known = ", ".join(f'"{each}"' for each in self.task.stores) or "none"
             hint = "add it with add_state_store first"
             raise StateError(f'store "{name}" is not known to the mock context', detail=f"known: {known}", hint=hint)
-        return self.stores[name]
-
-    def only_reads(self, store: str) -> bool:
-        return False
+        return self.task.stores[name]
 
     def forward_to(self, child: str | None) -> Forward:
-        def note(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def capture(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             self.forwarded.append(CapturedForward(Record(key, value, timestamp, headers), child))
 
-        return note
+        return capture
 
-    def schedule(self, interval_ms: int, kind: str, punctuate: Any, start_ms: int | None = None) -> CapturedPunctuator:
+    def schedule(
+        self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None
+    ) -> CapturedPunctuator:
         self.punctuators.append(CapturedPunctuator(interval_ms, kind, punctuate, start_ms))
         return self.punctuators[-1]
-
-    def metadata(self) -> RecordMetadata | None:
-        return self.here
-
-    def stream_time_ms(self) -> int:
-        return self.stream_ms
-
-    def wall_clock_ms(self) -> int:
-        return self.wall_ms
-
-    def commit(self) -> None:
-        self.committed = True
-
-    def configs(self) -> Mapping[str, Any]:
-        return self._configs
-
-    def key_serde(self, serde: Any = None) -> Any:
-        return complete(serde or self._serdes[0], *self._serdes)
-
-    def value_serde(self, serde: Any = None) -> Any:
-        return complete(serde or self._serdes[1], *self._serdes)
-
-
-class _StoreTask(_Task):
-    """The services of a task for its stores."""
-
-    def timestamp(self) -> int:
-        return max(self.stream_ms, 0)
-
-    def headers(self) -> Headers:
-        return ()
-
-    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: Any) -> None:
-        """Ignore that a store refused a row that is too old: as in a task, that is not an error."""
 
 
 class MockProcessorContext(ProcessorContext):
@@ -149,9 +115,12 @@ class MockProcessorContext(ProcessorContext):
         value_serde: Any = None,
     ) -> None:
         check_arguments(MockProcessorContext.__init__, locals())
-        serdes = (key_serde or Serdes.string(), value_serde or Serdes.json())
-        self._task = cast("Any", _StoreTask(application_id, task_id, configs or {}, *serdes))
-        super().__init__(self._task, self._task.forward_to(None))
+        config = Config(
+            default_key_serde=key_serde or Serdes.string(), default_value_serde=value_serde or Serdes.json()
+        )
+        self._node = _MockNode(application_id, task_id, configs or {}, config)
+        self._metadata: RecordMetadata | None = None
+        super().__init__(self._node, self._node.forward_to(None))
 
     def add_state_store(self, store: StoreSpec | Any) -> None:
         """Let the processor use a store: one made from a spec, or an object with a ``name`` as it is.
@@ -159,9 +128,9 @@ class MockProcessorContext(ProcessorContext):
         Args:
             store: a spec from `Stores`, or a store of your own.
         """
-        made = make_store(store, self._task) if isinstance(store, StoreSpec) else store
-        expect(getattr(made, "name", None), str, "name of a store")
-        self._task.stores[made.name] = made
+        task = self._node.task
+        expect(getattr(store, "name", None), str, "name of a store")
+        task.stores |= make_stores(task, [store]) if isinstance(store, StoreSpec) else {store.name: store}
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
         """Return what was forwarded, in order; with ``child`` only what that child would receive.
@@ -169,24 +138,23 @@ class MockProcessorContext(ProcessorContext):
         Args:
             child: name of a child. Default: None, everything.
         """
-        forwards: list[CapturedForward] = self._task.forwarded
-        return [each for each in forwards if child is None or each.child in (None, child)]
+        return [each for each in self._node.forwarded if child is None or each.child in (None, child)]
 
     def reset_forwards(self) -> None:
         """Discard the captured forwards."""
-        self._task.forwarded.clear()
+        self._node.forwarded.clear()
 
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
         """Return the schedules that the processor created, including cancelled ones."""
-        return list(self._task.punctuators)
+        return list(self._node.punctuators)
 
     def committed(self) -> bool:
         """Return whether a commit was requested."""
-        return bool(self._task.committed)
+        return self._node.task.commit_requested[0]
 
     def reset_commit(self) -> None:
         """Reset the requested commit."""
-        self._task.committed = False
+        self._node.task.commit_requested[0] = False
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
         """Set topic, partition and offset of the current record.
@@ -197,7 +165,11 @@ class MockProcessorContext(ProcessorContext):
             offset: position in the partition, counted from 0.
         """
         check_arguments(MockProcessorContext.set_record_metadata, locals())
-        self._task.here = RecordMetadata(topic, partition, offset)
+        self._metadata = RecordMetadata(topic, partition, offset)
+
+    def record_metadata(self) -> RecordMetadata | None:
+        """Return what `set_record_metadata` has set; None before that."""
+        return self._metadata
 
     def set_current_stream_time_ms(self, now_ms: int) -> None:
         """Set the stream time (ms).
@@ -205,7 +177,7 @@ class MockProcessorContext(ProcessorContext):
         Args:
             now_ms: epoch milliseconds.
         """
-        self._task.stream_ms = now_ms
+        self._node.task.stream_time[0] = now_ms
 
     def set_current_system_time_ms(self, now_ms: int) -> None:
         """Set the wall-clock time (ms).
@@ -213,4 +185,4 @@ class MockProcessorContext(ProcessorContext):
         Args:
             now_ms: epoch milliseconds.
         """
-        self._task.wall_ms = now_ms
+        self._node.task.clock.now_ms = now_ms

@@ -178,7 +178,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         keys, values = serde_or_none(key_serde), serde_or_none(value_serde)
 
         def write(records: list[TopicRecord]) -> None:
-            self._pipe_topic(topic, records, keys, values)
+            self._feed({topic: None}, records, keys, values)
 
         return InputTopic(topic, write, self.clock.now_ms, start, auto_advance)
 
@@ -218,11 +218,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         """
         self._refuse_closed()
         records, times = _topic_records(records)
-        self._done.append((TopologyTestDriver.pipe, records))
-        topics = dict.fromkeys(map(itemgetter(0), records))
-        self._fed |= topics
-        feed(self.router, self.tasks, topics, records, times=times)
-        self._verify()
+        self._feed(dict.fromkeys(map(itemgetter(0), records)), records, times=times)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Advance the wall clock by a duration and fire the punctuators that are due, each once.
@@ -458,13 +454,18 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         if self._closed:
             raise ApplicationStateError("the driver is closed", hint="make a new TopologyTestDriver(topology)")
 
-    def _pipe_topic(
-        self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
+    def _feed(
+        self,
+        topics: dict[str, None],
+        records: list[TopicRecord],
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        times: list[int] | None = None,
     ) -> None:
         self._refuse_closed()
-        self._done.append((TopologyTestDriver._pipe_topic, topic, records, key_serde, value_serde))
-        self._fed[topic] = None
-        feed(self.router, self.tasks, (topic,), records, key_serde, value_serde)
+        self._done.append((TopologyTestDriver._feed, topics, records, key_serde, value_serde))
+        self._fed |= topics
+        feed(self.router, self.tasks, topics, records, key_serde, value_serde, times)
         self._verify()
 
     def _log(self, topic: str) -> TopicLog | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
-from operator import length_hint
+from itertools import count, repeat
 from typing import Any
 
 from kstreamnb.core.codec import decoder, encoded, to_bytes
@@ -22,7 +21,7 @@ from kstreamnb.hints import detailed, for_python, reason_of
 from kstreamnb.java_texts import CANNOT_READ, EXTRACTOR_FAILED
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
-from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
+from kstreamnb.runtime.context.record_context import NO_RECORD, RecordContext, WireRecord
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.source_location import user_line
 from kstreamnb.topology.nodes import Source
@@ -36,7 +35,7 @@ class RecordQueue:
     ``read`` decodes every record before it may be chosen, unless it is None.
     """
 
-    __slots__ = ("_chunks", "_head_from", "_record_context", "head", "partition", "process", "read", "source", "topic")
+    __slots__ = ("_head_from", "_record_context", "_waiting", "head", "partition", "process", "read", "source", "topic")
 
     def __init__(self, source: str, topic: str, partition: int, process: Process, context: RecordContext) -> None:
         self.source, self.topic, self.partition = source, topic, partition
@@ -44,8 +43,8 @@ class RecordQueue:
         self.head: WireRecord | None = None
         self.read: Read | None = None
         self._record_context = context
-        self._chunks: deque[tuple[str, list[WireRecord], Iterator[WireRecord]]] = deque()
-        self._head_from: tuple[str, WireRecord] | None = None
+        self._waiting: deque[tuple[str, WireRecord]] = deque()
+        self._head_from = topic, NO_RECORD
 
     @property
     def plain(self) -> bool:
@@ -61,25 +60,17 @@ class RecordQueue:
 
     def __len__(self) -> int:
         """Number of queued records, including the head."""
-        return (self.head is not None) + sum(length_hint(records) for _, _, records in self._chunks)
+        return (self.head is not None) + len(self._waiting)
 
     def push(self, topic: str, records: Iterable[WireRecord]) -> None:
         """Append records of a topic."""
-        records = records if isinstance(records, list) else list(records)
-        self._chunks.append((topic, records, iter(records)))
+        self._waiting.extend(zip(repeat(topic), records, strict=False))
 
     def fill(self) -> bool:
         """Read until there is a head; return False when nothing is left."""
-        while self.head is None and self._chunks:
-            topic, _, records = self._chunks[0]
-            record: WireRecord | None = next(records, None)
-            if record is None:
-                self._chunks.popleft()
-            elif self.read is None:
-                self.head = record
-            else:
-                self._head_from = (topic, record)
-                self.head = self.read(topic, record)
+        while self.head is None and self._waiting:
+            self._head_from = topic, record = self._waiting.popleft()
+            self.head = record if self.read is None else self.read(topic, record)
         return self.head is not None
 
     def take(self, bound: tuple[int, str, int, int] | None, limit: int | None) -> Iterator[WireRecord]:
@@ -88,7 +79,7 @@ class RecordQueue:
             if not self.fill() or (bound is not None and self.order_key > bound):
                 return
             record, self.head = self.head, None
-            if self._head_from is not None:
+            if self.read is not None:
                 self._record_context.set_origin(*self._head_from)
             assert record is not None
             yield record
@@ -96,20 +87,14 @@ class RecordQueue:
     def arrived(self) -> tuple[str, WireRecord]:
         """Return the topic of the head, and the head before it was decoded."""
         assert self.head is not None
-        return self._head_from or (self.topic, self.head)
+        return self._head_from
 
     def rest(self) -> list[WireRecord]:
         """Take all records of a plain queue."""
         head, self.head = self.head, None
-        waiting = [] if head is None else [head]
-        for _, records, iterator in self._chunks:
-            untouched = length_hint(iterator) == len(records)
-            if untouched and not waiting and len(self._chunks) == 1:
-                waiting = records
-            else:
-                waiting.extend(iterator)
-        self._chunks.clear()
-        return waiting
+        taken = [*([] if head is None else [head]), *(record for _, record in self._waiting)]
+        self._waiting.clear()
+        return taken
 
 
 def is_careful(source: Source, context: TaskContext) -> bool:

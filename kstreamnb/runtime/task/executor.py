@@ -76,23 +76,21 @@ class Executor:
         """
         if len(records) <= _FEW or not self.is_fast():
             return self.process_each(queue, iter(records), marks)
-        loop, done, seen = self._loop_of(queue, WIRE_RECORDS, marked=marks is not None), 0, self.marks
-        while done < len(records):
-            chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
+        for begin in range(0, len(records), _CHUNK):
+            chunk = records if len(records) <= _CHUNK else records[begin : begin + _CHUNK]
             batch = Batch(chunk, queue.topic, queue.partition, queue.source, None)
+            before = list[int]()
             try:
-                self._run_loop(loop, batch, None)
-                seen.append(len(self.context.out))
+                self.run_batch(queue.topic, queue.partition, batch, 0, None if marks is None else before)
+                before.append(len(self.context.out))
             except ProcessingError:
                 if marks is None:
-                    queue.push(queue.topic, [*batch.iterator, *records[done + len(chunk) :]])
+                    queue.push(queue.topic, [*batch.iterator, *records[begin + len(chunk) :]])
                 raise
             finally:
                 if marks is not None:
-                    marks += seen[1:]  # the loop marks at its head: what the record before it has produced
-                seen.clear()
-            done += len(chunk)
-        return done
+                    marks += before[1:]  # what a record has produced is known before the next one
+        return len(records)
 
     def run_batch(self, topic: str, partition: int, batch: Batch, first: int, marks: list[int] | None) -> None:
         """Process topic records or rows of one partition in one loop; they must be processable in bulk.
@@ -216,9 +214,9 @@ class Executor:
         self._queues[topic, partition] = queue
         return queue
 
-    def _run_loop(self, loop: Loop, batch: Batch, first: int | None) -> None:
+    def _run_loop(self, loop: Loop, batch: Batch, first: int) -> None:
         context = self.context
-        self.compiler.first[0] = first or 0
+        self.compiler.first[0] = first
         context.record_context.set_batch(batch)
         try:
             with collector_paused():

@@ -83,11 +83,8 @@ class Checkpointed:
         if self._journals is None:
             raise StateError("the task does not track its changes", hint="make it with track=True")
         rows = {name: dict(journal) for name, journal in self._journals.items() if journal}
-        state_vars = {
-            key: state_var[0]
-            for key, state_var in self.context.state_vars.items()
-            if key not in self._taken or self._taken[key] != state_var[0]
-        }
+        taken, present = self._taken, self.state_vars()
+        state_vars = {key: value for key, value in present.items() if key not in taken or taken[key] != value}
         self._forget_changes()
         return StateDelta(rows, state_vars)
 
@@ -104,6 +101,10 @@ class Checkpointed:
         context.stream_schedules.rebuild()
         context.wall_schedules.rebuild()
         self._taken.update(delta.state_vars)
+
+    def state_vars(self) -> dict[tuple[str, str], Any]:
+        """Return the present content of all state variables."""
+        return {key: state_var[0] for key, state_var in self.context.state_vars.items()}
 
     def state_keys(self) -> list[StateKey]:
         """Return the keys of the whole state."""
@@ -124,7 +125,7 @@ class Checkpointed:
         return StateDelta(rows, state_vars)
 
     def _forget_changes(self) -> None:
-        self._taken = {key: state_var[0] for key, state_var in self.context.state_vars.items()}
+        self._taken = self.state_vars()
         for journal in (self._journals or {}).values():
             journal.clear()
 

@@ -163,9 +163,8 @@ class Application(ApplicationLifecycle):
         Args:
             topic: name of the topic.
         """
-        plans = [task.task.plan for task in self._tasks.values()]
-        plans += [self._thread.global_task.plan] if self._thread and self._thread.global_task else []
-        return next((plan.serdes(source) for plan in plans if (source := plan.source_of(topic)) is not None), None)
+        route = None if self._thread is None else self._thread.router.route(topic)
+        return None if route is None else route.serdes
 
     def written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Return the serdes with which a topic is written; None if it is not.
@@ -173,5 +172,4 @@ class Application(ApplicationLifecycle):
         Args:
             topic: name of the topic.
         """
-        result = (task.task.topic_serdes(topic) for task in self._tasks.values())
-        return next((serdes for serdes in result if serdes is not None), None)
+        return None if self._thread is None else self._thread.router.writer_serdes(topic)

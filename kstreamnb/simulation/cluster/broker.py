@@ -87,7 +87,7 @@ class Broker:
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Increase a topic's partition count; records stay in place."""
-        result = self.topics[topic]
+        result = self.partitions(topic)
         if partitions < len(result):
             raise EngineError(f'partitions of topic "{topic}" must be at least {len(result)}, got {partitions}')
         result.extend(PartitionLog() for _ in range(partitions - len(result)))
@@ -103,11 +103,15 @@ class Broker:
         """Return partition counts by topic."""
         return {topic: len(partitions) for topic, partitions in self.topics.items()}
 
+    def partitions(self, topic: str) -> list[PartitionLog]:
+        """Return the partitions of a topic; raise EngineError if it does not exist."""
+        if topic not in self.topics:
+            raise unknown("topic", topic, self.topics, error=EngineError)
+        return self.topics[topic]
+
     def partition(self, topic: str, number: int) -> PartitionLog:
         """Return one partition; raise EngineError if there is none."""
-        partitions = self.topics.get(topic)
-        if partitions is None:
-            raise unknown("topic", topic, self.topics, error=EngineError)
+        partitions = self.partitions(topic)
         if not 0 <= number < len(partitions):
             raise EngineError(f'partition of topic "{topic}" must be from 0 to {len(partitions) - 1}, got {number}')
         return partitions[number]

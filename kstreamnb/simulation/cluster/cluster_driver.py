@@ -253,8 +253,8 @@ class ClusterDriver(Closing):
             data = to_bytes(keys, wire_key), to_bytes(values, wire_value)
             chosen = partition_of(wire_key) if partition < 0 else partition
             offset = self._broker.append(topic, chosen, timestamp, data, headers)
-            if self._cluster.trace is not None:
-                self._cluster.trace.arrives(topic, chosen, offset)
+            if (trace := self._cluster.trace) is not None:
+                trace.arrived[topic, chosen, offset] = len(trace.log)
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from kstreamnb.core.arguments import check_arguments, expect_texts
+from kstreamnb.core.arguments import at_least, check_arguments, expect_number, expect_texts
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import uncaught_answer
@@ -136,7 +136,9 @@ class ApplicationLifecycle:
             input_topics = dict.fromkeys(expect_texts(input_topics, "input topics"), 0)
         self.clean_up()
         read = {topic for source in self.topology.sources() for topic in source.topics}
-        for topic in input_topics:
+        for topic, offset in input_topics.items():
+            expect_number(offset, "offset")
+            at_least(0, offset, "offset")
             if topic not in read:
                 raise EngineError(f'application "{self.id}" does not read topic "{topic}"')
         self._broker.forget(self.id, *(owned.name for owned in owned_topics(self.topology, self.id)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf
 from typing import Any
 
@@ -24,7 +24,7 @@ class SharedLog:
         self.log, self.codes, self.owners = trace.log[:], trace.codes[:], trace.owners[:]
         self.placed, self.arrived, self.ended = dict(trace.placed), dict(trace.arrived), dict(trace.ended)
         self.topics = {topic: [each.records[:] for each in partitions] for topic, partitions in broker.topics.items()}
-        self._seen: dict[tuple[str, int], list[float]] = {}
+        self.seen_from = cache(self._seen_from)
 
     @cached_property
     def offsets(self) -> dict[tuple[str, int, int], int]:
@@ -42,15 +42,11 @@ class SharedLog:
                 result[position] = written
         return result
 
-    def seen_from(self, topic: str, partition: int) -> list[float]:
+    def _seen_from(self, topic: str, partition: int) -> list[float]:
         """Return, per offset, the log length at which a reader of committed records could see it; inf for never.
 
         An unfinished transaction also hides the records after it.
         """
-        known = self._seen.get((topic, partition))
-        return known if known is not None else self._seen.setdefault((topic, partition), self._see(topic, partition))
-
-    def _see(self, topic: str, partition: int) -> list[float]:
         result, hidden_until = list[float](), 0.0
         for offset in range(len(self.topics[topic][partition])):
             position = self.offsets.get((topic, partition, offset))

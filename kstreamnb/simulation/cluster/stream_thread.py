@@ -10,15 +10,14 @@ from kstreamnb.core.codec import to_bytes
 from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
 from kstreamnb.runtime.context.handlers import RecordProduced
-from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
-from kstreamnb.runtime.task.task import Task
+from kstreamnb.runtime.task.task import StateDelta, Task
 from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.stream_task import StreamTask, wire
 from kstreamnb.simulation.cluster.thread_context import ThreadContext
 from kstreamnb.state.store import Store
-from kstreamnb.testdriver.execution.router import partitions_with_sources
+from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.topology.topology import Topology
 
 Fault: TypeAlias = Literal["before_commit", "after_commit"]
@@ -49,11 +48,11 @@ class StreamThread:
         self._committed_ms, self._turn = clock.now_ms, 0
         self._loop_rounds, self._rounds_left, self._is_loop_empty = 1, 1, True
         self._flushed: dict[tuple[str, str], int] = {}
-        known = partitions_with_sources(topology, self.broker.counts(), context.cluster.default_partitions)
-        plans = plan_tasks(topology, config, known, default_partitions=context.cluster.default_partitions)
-        for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
+        default = context.cluster.default_partitions
+        self.router = Router(topology, config, partitions=self.broker.counts(), default_partitions=default)
+        for topic, count in self.router.counts.items():
             self._own(topic, count, strict=strict)
-        global_plan = plan_global_task(topology, config, known)
+        global_plan = self.router.global_plan
         noted = 0 if recorder is None else len(recorder.log)
         self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
         self._global_positions: dict[InputPartition, int] = {}
@@ -61,7 +60,7 @@ class StreamThread:
             self._begin([self.global_task], noted)
             self._fill_global()
         noted = 0 if recorder is None else len(recorder.log)
-        tasks = [Task(plan, clock, self.global_task, recorder, changelog="records") for plan in plans]
+        tasks = [Task(plan, clock, self.global_task, recorder, changelog="records") for plan in self.router.plans]
         self._own_changelogs(tasks, strict=strict)
         self.tasks = {task.plan.task_id: self._started(task) for task in tasks}
         self._begin(tasks, noted)
@@ -204,8 +203,7 @@ class StreamThread:
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
                 self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
-            state_vars = [key for key in task.task.state_keys() if key[0] == "state_var"]
-            self.broker.task_states[self.id, task.id] = task.task.delta_of(state_vars)
+            self.broker.task_states[self.id, task.id] = StateDelta({}, task.task.state_vars())
             task.needs_commit = False
             if task.id in self.shadow_tasks:
                 self.shadow_tasks[task.id].commit()

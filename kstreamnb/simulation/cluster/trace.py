@@ -45,10 +45,6 @@ class ClusterTrace:
         """Return an application's recorder, the same across restarts."""
         return self.recorders.setdefault(application, ApplicationRecorder(self, application, topology, config))
 
-    def arrives(self, topic: str, partition: int, offset: int) -> None:
-        """Note a record from outside."""
-        self.arrived[topic, partition, offset] = len(self.log)
-
 
 class ApplicationRecorder(Recording):
     """Records one application into the shared log, under its name."""

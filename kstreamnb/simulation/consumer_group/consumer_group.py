@@ -91,6 +91,11 @@ class ConsumerGroup(OffsetTable):
         loads: Mapping[str, int] | None = None,
     ) -> None:
         check_arguments(ConsumerGroup.__init__, locals())
+        at_least(1, max_poll_records, "max_poll_records")
+        at_least(0, standby_replicas, "standby_replicas")
+        at_least(1, restore_rate, "restore_rate")
+        at_least(0, acceptable_lag, "acceptable_lag")
+        at_least(0, max_warmups, "max_warmups")
         self.id = id
         self.log = topics if isinstance(topics, OffsetLog) else OffsetLog(topics)
         self.now_ms = 0
@@ -222,7 +227,9 @@ class ConsumerGroup(OffsetTable):
         Args:
             by: duration such as "45s".
         """
-        end = self.now_ms + duration_ms(by, "advance of the wall clock")
+        by_ms = duration_ms(by, "advance of the wall clock")
+        at_least(0, by_ms, "advance of the wall clock")
+        end = self.now_ms + by_ms
         self._notice_partitions()
         while (due := min((at_ms for at_ms, _ in self._due()), default=end + 1)) <= end:
             self._pass_time(due)

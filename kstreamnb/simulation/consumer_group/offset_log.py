@@ -30,7 +30,6 @@ class OffsetLog:
     """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
-        self._topics = dict(topics)
         self._partitions: dict[str, PartitionOffsets] = {}
         for topic, partitions in topics.items():
             self.add_partitions(topic, partitions)

@@ -272,6 +272,7 @@ class Log(OffsetTable):
         Raises: EngineError if no replica of the partition is alive.
         """
         check_arguments(Log.records, locals())
+        at_least(0, start, "start")
         high = self.offsets[partition].high
         if self.replicas[partition].leader is None:
             raise self._offline(partition)

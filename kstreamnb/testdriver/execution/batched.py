@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, count, groupby, islice, repeat
-from operator import call, itemgetter, lt, sub
+from operator import attrgetter, call, itemgetter, lt, sub
 from typing import Any, NamedTuple
 
 from kstreamnb.core.heap import collector_paused
@@ -29,7 +29,7 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch, NumbersByKey, least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.shared_loop import shared_loop
-from kstreamnb.testdriver.execution.task_group import OutputRoute, TaskGroup
+from kstreamnb.testdriver.execution.task_group import OutputRoute, ReadAs, TaskGroup
 from kstreamnb.testdriver.execution.topic_log import OutputRow
 
 _MANY = 16  # records for each partition, of which one without any costs little
@@ -234,11 +234,11 @@ class _BatchedRun:
             for level in () if route is None else dict.fromkeys(map(self._levels.__getitem__, route.tasks.values())):
                 fed.setdefault(level, []).append(topic)
             chosen, of = _rows_of((topic,), rows, causes, topics)
-            chosen = self._converted(passed, chosen, of, (topic,), OutputRoute.logged)
+            chosen = self._converted(passed, chosen, of, (topic,), attrgetter("log_as"))
             self._rows.setdefault(topic, []).append((passed, of, chosen))
         for level, read in fed.items():
             chosen, of = _rows_of(read, rows, causes, topics)
-            chosen = self._converted(passed, chosen, of, read, OutputRoute.delivered)
+            chosen = self._converted(passed, chosen, of, read, attrgetter("read_as"))
             partitions = [(topic, index) for topic in read for index in range(self._router.count(topic))]
             numbers_of = {partition: number for number, partition in enumerate(partitions)}
             numbers = [numbers_of[row[:2]] for row in chosen] if len(partitions) > 1 else ()
@@ -256,14 +256,15 @@ class _BatchedRun:
         rows: list[OutputRow],
         causes: Sequence[int],
         topics: Iterable[str],
-        convert: Callable[[OutputRoute, OutputRow], OutputRow],
+        form: Callable[[OutputRoute], ReadAs],
     ) -> list[OutputRow]:
         """Return rows in the form of a log or of readers, if any differs from that in which they are written."""
         writers = dict.fromkeys(passed.readers.values())
         outputs = {(index, topic): self._tasks.output(index, topic) for index in writers for topic in topics}
-        if all(convert in output.keeps for output in outputs.values()):
+        if not any(map(form, outputs.values())):
             return rows
-        return [convert(outputs[passed.tasks[at], row[0]], row) for at, row in zip(causes, rows, strict=True)]
+        of_each = ((outputs[passed.tasks[at], row[0]], row) for at, row in zip(causes, rows, strict=True))
+        return [output.converted(row, form(output)) for output, row in of_each]
 
     def _log_rows(self) -> None:
         """Append rows to the logs of their topics: sorted if several levels wrote them, none after a failure."""

@@ -8,6 +8,7 @@ first. The layout ``single`` follows Kafka's own test driver instead, including 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
@@ -40,6 +41,8 @@ class Router:
     Attributes:
         plans: the plans of the tasks; an index in a route is one into this tuple.
         global_plan: the plan of the task that fills the global stores, if there are any.
+        route: returns where records of a topic go; None for a topic that the application does not read.
+        counts: numbers of partitions by topic, internal ones by their names in Kafka.
         written: topics that each task writes; None stands for a topic that each record chooses.
         levels: the level of each task, greater than those of the tasks that write what it reads; None if tasks feed
             each other in a circle, or the readers of a topic are not known.
@@ -55,33 +58,24 @@ class Router:
         layout: Layout = "split",
     ) -> None:
         self.topology, self.config, self.layout = topology, config, layout
-        known = partitions_with_sources(topology, partitions, default_partitions)
+        read = [topic for source in topology.sources() for topic in source.topics]
+        known = {topic: default_partitions for topic in read if topic not in topology.internal_topics} | {**partitions}
         self.global_plan = plan_global_task(topology, config, known)
         if layout == "single":
             self.plans = plan_single_task(topology, config)
         else:
             self.plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
         self._default = default_partitions
-        self._counts = self.plans[0].partitions if self.plans else known
+        self.counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
-        self._routes: dict[str, TopicRoute | None] = {}
-        self._serializers: dict[tuple[str, Serde | None, Serde | None], Serialize] = {}
+        self.route = cache(self._find_route)
+        self._serializer = cache(self._make_serializer)
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
-    def plan(self) -> TaskPlan:
-        """Return a plan without nodes: names of topics, numbers of partitions and serdes."""
-        return TaskPlan(self.topology, (), config=self.config, partitions=self._counts)
-
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
-        return 1 if self.layout == "single" else self._counts.get(topic, self._default)
-
-    def route(self, topic: str) -> TopicRoute | None:
-        """Return where records of a topic go; None for a topic that the application does not read."""
-        if topic not in self._routes:
-            self._routes[topic] = self._find_route(topic)
-        return self._routes[topic]
+        return 1 if self.layout == "single" else self.counts.get(topic, self._default)
 
     def reader(self, topic: str) -> TopicRoute:
         """Return the route of a topic; raise EngineError if no source reads it."""
@@ -110,10 +104,7 @@ class Router:
         """Serialize records and assign their partitions; see `serializer`."""
         serialized: dict[str, list[InputRecord]] = {}
         for topic, of_topic in grouped(records, itemgetter(0)).items():
-            key = topic, key_serde, value_serde
-            if key not in self._serializers:
-                self._serializers[key] = serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
-            serialized[topic] = self._serializers[key](of_topic)
+            serialized[topic] = self._serializer(topic, key_serde, value_serde)(of_topic)
         if len(serialized) == 1:
             return serialized.popitem()[1]
         remaining = {topic: iter(of_topic) for topic, of_topic in serialized.items()}
@@ -136,6 +127,9 @@ class Router:
                 return [levels[group] for group in groups]
         return None if fed else []
 
+    def _make_serializer(self, topic: str, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
+        return serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
+
     def _find_route(self, topic: str) -> TopicRoute | None:
         tasks: dict[int, int] = {}
         reader: tuple[TaskPlan, Source] | None = None
@@ -155,12 +149,6 @@ class Router:
         extracts = global_source is None and has_own_extractor(source, self.config)
         is_global = global_source is not None
         return TopicRoute(topic, offsets, tasks, is_global, plan.serdes(source), extracts, source.origin)
-
-
-def partitions_with_sources(topology: Topology, partitions: Mapping[str, int], default: int) -> dict[str, int]:
-    """Return the numbers of partitions of the user's topics: the given ones, ``default`` for others that are read."""
-    read = {topic: default for source in topology.sources() for topic in source.topics}
-    return {**{topic: count for topic, count in read.items() if topic not in topology.internal_topics}, **partitions}
 
 
 def _written(plan: TaskPlan) -> list[str | None]:

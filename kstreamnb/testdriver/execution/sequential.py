@@ -8,12 +8,10 @@ record has the lowest event time comes first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from heapq import heappop, heappush
 
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Partition
-from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord
@@ -28,25 +26,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
         _EventTimeMerge(router, tasks, records).run()
         return
     for record in records:
-        _process(router, tasks, record)
-
-
-def _process(router: Router, tasks: TaskGroup, row: InputRecord) -> None:
-    route = router.reader(row[0])
-    if route.tasks:
-        index, record = tasks.address(route, row)
-        _run_task(tasks, index, lambda task: task.run(row[0], row[1], (record,)))
-    if route.is_global:
-        tasks.feed_global(row)
-
-
-def _run_task(tasks: TaskGroup, index: int, run: Callable[[Task], object]) -> None:
-    """Run a task, and process its consequences; output written before an error is logged."""
-    try:
-        run(tasks.order[index])
-    finally:
-        deliveries = tasks.collect(index)
-    tasks.settle(deliveries)
+        tasks.settle(tasks.run([record]))
 
 
 class _EventTimeMerge:
@@ -77,11 +57,15 @@ class _EventTimeMerge:
         row = self._waiting[partition].popleft()
         if error := self._errors.get(partition):
             raise error
-        route = self._router.reader(row[0])
+        tasks, route = self._tasks, self._router.reader(row[0])
         if route.extracts:
-            _run_task(self._tasks, route.tasks[row[1]], lambda task: task.run_queued(row[0], row[1]))
+            try:
+                tasks.order[route.tasks[row[1]]].run_queued(row[0], row[1])
+            finally:
+                caused = tasks.collect(route.tasks[row[1]])
         else:
-            _process(self._router, self._tasks, row)
+            caused = tasks.run([row])
+        tasks.settle(caused)
         self._read_ahead(partition)
 
     def _read_ahead(self, partition: Partition) -> None:
@@ -92,9 +76,9 @@ class _EventTimeMerge:
             event_time: int | None = row[2]
             route = self._router.reader(row[0])
             if route.extracts:
-                index, record = tasks.address(route, row)
+                index = route.tasks[row[1]]
                 try:
-                    event_time = tasks.order[index].queue_record(row[0], row[1], record)
+                    event_time = tasks.order[index].queue_record(row[0], row[1], tasks.numbered(row))
                 except ProcessingError as error:
                     # Records that come before this one are still to be processed: the error waits for its turn.
                     self._errors[partition] = error

@@ -5,24 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import EngineError, ProcessingError
+from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.context.task_context import Recorder
+from kstreamnb.runtime.task.open_loops import ReaderOf
 from kstreamnb.runtime.task.task import Changelog, Task
+from kstreamnb.testdriver.execution.input_batch import least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
-from kstreamnb.topology.nodes import grouped
 
-Delivery = tuple[int, str, int, WireRecord]
-"""``(index of the reading task, topic, partition, record)``."""
+ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
+"""Serdes of keys and values, None for bytes; None if nothing is converted."""
+
+ProcessRows: TypeAlias = Callable[[list[OutputRow]], list[OutputRow]]
+"""Processes rows of one partition; returns the rows that they caused, for any tasks."""
 
 
 @dataclass(frozen=True)
@@ -40,27 +45,18 @@ class OutputRoute:
     route: TopicRoute | None
 
     @cached_property
-    def keeps(self) -> tuple[Callable[[OutputRoute, OutputRow], OutputRow], ...]:
-        """The methods below that change no row."""
-        same = self.route is None or self.written_as in (None, self.route.serdes)
-        logs = self.log.serdes is not None or self.written_as is None
-        return (*([OutputRoute.logged] if logs else []), *([OutputRoute.delivered] if same else []))
+    def log_as(self) -> ReadAs:
+        """The serdes of rows in the log; None if rows are logged as they are written."""
+        return None if self.written_as is None or self.log.serdes is not None else (None, None)
 
     @cached_property
-    def same(self) -> bool:
-        """Return True if the log and the reader get rows unchanged."""
-        return len(self.keeps) == 2
+    def read_as(self) -> ReadAs:
+        """The serdes of rows that the readers expect; None if they take rows as they are written."""
+        return None if self.route is None or self.written_as in (None, self.route.serdes) else self.route.serdes
 
-    def logged(self, row: OutputRow) -> OutputRow:
-        """Return a row in the form of the log."""
-        return row if self.log.serdes is not None else self._converted(row, (None, None))
-
-    def delivered(self, row: OutputRow) -> OutputRow:
-        """Return a row in the form that the readers of the topic expect."""
-        return row if self.route is None else self._converted(row, self.route.serdes)
-
-    def _converted(self, row: OutputRow, read_as: tuple[Serde | None, Serde | None]) -> OutputRow:
-        if self.written_as is None or self.written_as == read_as:
+    def converted(self, row: OutputRow, read_as: ReadAs) -> OutputRow:
+        """Return a row in the form of the log or of the readers."""
+        if read_as is None or self.written_as is None:
             return row
         topic, partition, timestamp, key, value, headers = row
         key, value = (convert(*each) for each in zip((key, value), self.written_as, read_as, strict=True))
@@ -79,6 +75,7 @@ class TaskGroup:
     Attributes:
         by_id: the tasks by task id.
         order: the tasks by the index that routes use.
+        reader_of: returns the index of the task that reads a partition.
         global_task: the task that fills the global stores, if there are any.
         logs: logs by topic.
         most_rows: the maximum number of records of a topic that is written and read, so that a loop can be ended.
@@ -89,6 +86,7 @@ class TaskGroup:
 
     def __init__(self, router: Router, clock: Clock, recorder: Recorder | None, changelog: Changelog) -> None:
         self.router = router
+        self.reader_of: ReaderOf = cache(lambda partition: router.reader(partition[0]).tasks[partition[1]])
         global_plan = router.global_plan
         self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
         rows = self.rows = list[OutputRow]()
@@ -102,20 +100,17 @@ class TaskGroup:
         self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
         self._outputs: list[dict[str, OutputRoute]] = [{} for _ in self.order]
 
-    def address(self, route: TopicRoute, row: InputRecord) -> tuple[int, WireRecord]:
-        """Return the index of the task that reads a record, and the record with the next offset of its partition."""
-        topic, partition, timestamp, key, value, headers = row
-        index = route.tasks.get(partition)
-        if index is None:
-            raise EngineError(f'topic "{topic}" has no partition {partition}')
-        return index, (self._next_offset(route.offsets, partition), timestamp, key, value, headers)
+    def numbered(self, row: InputRecord) -> WireRecord:
+        """Return a row as a record with the next offset of its partition."""
+        partition = self.router.reader(row[0]).offsets, row[1]
+        offset = self.offsets.get(partition, 0)
+        self.offsets[partition] = offset + 1
+        return offset, *row[2:]
 
     def feed_global(self, row: InputRecord) -> None:
         """Put a record into the global stores."""
-        topic, partition, timestamp, key, value, headers = row
         assert self.global_task is not None
-        offset = self._next_offset(f"{topic} (global)", partition)
-        self.global_task.run(topic, partition, ((offset, timestamp, key, value, headers),))
+        self.global_task.run(row[0], row[1], (self.numbered(row),))
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
@@ -123,12 +118,12 @@ class TaskGroup:
         try:
             for row in self.rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
-                same, logged, route = output.same, output.log.rows, output.route
-                logged.append(row if same else output.logged(row))
+                logged, route, log_as, read_as = output.log.rows, output.route, output.log_as, output.read_as
+                logged.append(row if log_as is None else output.converted(row, log_as))
                 if route is not None:
                     if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
                         raise self._endless(row[0], route)
-                    row = row if same else output.delivered(row)
+                    row = row if read_as is None else output.converted(row, read_as)
                     if route.tasks:
                         read.append(row)
                     if route.is_global:
@@ -154,37 +149,59 @@ class TaskGroup:
             self._outputs[index][topic] = output
         return output
 
-    def collect(self, index: int) -> list[Delivery]:
-        """Log what a task wrote, feed the global stores, and return what other tasks have to read."""
-        task = self.order[index]
-        deliveries: list[Delivery] = []
-        for row in self.log_rows(index) if self.rows else ():
-            reader, record = self.address(self.router.reader(row[0]), row)
-            deliveries.append((reader, row[0], row[1], record))
-        self.log_changes(task)
-        return deliveries
+    def collect(self, index: int) -> list[OutputRow]:
+        """Log what a task wrote, feed the global stores, and return what tasks have to read."""
+        read = self.log_rows(index) if self.rows else []
+        self.log_changes(self.order[index])
+        return read
 
-    def settle(self, deliveries: list[Delivery]) -> None:
-        """Process deliveries and their consequences: breadth first, or as Kafka's test driver does."""
-        if self.router.layout == "single":
-            self._push(deliveries)
-            while deliveries and self.order[0].run_ready(1):
-                self._push(self.collect(0))
+    def run(self, rows: list[OutputRow]) -> list[OutputRow]:
+        """Process rows of one partition, and return what tasks have to read; output before an error is logged."""
+        topic, partition = rows[0][:2]
+        route = self.router.reader(topic)
+        if route.is_global:
+            for row in rows:
+                self.feed_global(row)
+        if not route.tasks:
+            return []
+        index = route.tasks[partition]
+        try:
+            self.order[index].run(topic, partition, list(map(self.numbered, rows)))
+        finally:
+            read = self.collect(index)
+        return read
+
+    def settle(self, rows: list[OutputRow], process: ProcessRows | None = None) -> None:
+        """Process rows and their consequences: breadth first, or as Kafka's test driver does.
+
+        Args:
+            rows: rows that tasks have to read.
+            process: processes those of one partition. Default: `run`.
+        """
+        if process is None and self.router.layout == "single":
+            self._queue(rows)
+            while rows and self.order[0].run_ready(1):
+                self._queue(self.collect(0))
             return
-        most = None if self.global_task is None else 1  # the next record reads global stores that this one changes
-        while deliveries:
-            by_task = grouped(deliveries, itemgetter(0))
-            deliveries = []
-            for index, of_task in sorted(by_task.items()):
-                try:
-                    if len(of_task) == 1:
-                        self.order[index].run(*of_task[0][1:3], of_task[0][3:])
-                    else:
-                        self._push(of_task)
-                        while self.order[index].run_ready(most):
-                            deliveries += self.collect(index)
-                finally:
-                    deliveries += self.collect(index)
+        process = process or self.run
+        while rows:
+            parts = self._in_order(rows) if len(rows) > 1 else [rows]
+            rows = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
+
+    def _in_order(self, rows: list[OutputRow]) -> list[list[OutputRow]]:
+        """Sort records that one record caused: by the task that reads them, then in the order in which it takes them.
+
+        Return a list for each run of records of one partition; or for each record, if the next one may read global
+        stores that it changes.
+        """
+        partitions = [row[:2] for row in rows]
+        if partitions.count(partitions[0]) < len(rows):
+            readers = [*map(self.reader_of, partitions)]
+            groups = groupby(sorted(range(len(rows)), key=readers.__getitem__), readers.__getitem__)
+            rows = [rows[at] for _, same in groups for at in least_head_order(list(same), rows, partitions)]
+        if self.global_task is not None:
+            return [[row] for row in rows]
+        return [list(same) for _, same in groupby(rows, itemgetter(0, 1))]
 
     def take_rows(self) -> list[OutputRow]:
         """Take what tasks have produced."""
@@ -216,18 +233,14 @@ class TaskGroup:
             self.global_task.close()
 
     def _each(self, *actions: Callable[[Task], object]) -> None:
-        deliveries: list[Delivery] = []
+        rows = list[OutputRow]()
         for index, task in enumerate(self.order):
             for act in actions:
                 act(task)
-            deliveries += self.collect(index)
-        self.settle(deliveries)
+            rows += self.collect(index)
+        self.settle(rows)
 
-    def _push(self, deliveries: list[Delivery]) -> None:
-        for index, topic, partition, record in deliveries:
-            self.order[index].push(topic, partition, (record,))
-
-    def _next_offset(self, topic: str, partition: int) -> int:
-        offset = self.offsets.get((topic, partition), 0)
-        self.offsets[topic, partition] = offset + 1
-        return offset
+    def _queue(self, rows: list[OutputRow]) -> None:
+        """Queue rows for the only task of the layout "single"."""
+        for row in rows:
+            self.order[0].push(row[0], row[1], (self.numbered(row),))

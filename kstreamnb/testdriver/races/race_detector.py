@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from random import Random
 from typing import Literal
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.codec import decode
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
@@ -186,6 +187,7 @@ def find_races(
         no race found: 10 orders (seed 0), one outcome
     """
     check_arguments(find_races, locals())
+    at_least(1, schedules, "schedules")
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
     with under_way("orders", schedules) as done:
@@ -245,43 +247,37 @@ class _Outcome:
 
 
 class _Runs:
-    """Runs a topology in the usual order and in others."""
+    """Runs a topology in the usual order and in others, each time in a new driver."""
 
     def __init__(self, topology: Topology, config: Config, partitions: Mapping[str, int] | int | None) -> None:
-        self._topology, self._config, self._partitions = topology, config, partitions
-        self._roots: dict[int, InputRecord] = {}
+        self._driver = partial(TopologyTestDriver, topology, config, partitions=partitions, verify=False)
+        self._patient = config.max_task_idle_ms > 0
 
     def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
         """Return the records with partitions, chosen by key if missing."""
-        driver, result = self._driver(), []
-        for record in sample:
-            (root,) = driver.router.serialize([record])
-            result.append(record._replace(partition=root[1]))
-            self._roots[id(result[-1])] = root
-        return result
+        serialize = self._driver().router.serialize
+        return [record._replace(partition=serialize([record])[0][1]) for record in sample]
 
     def usual(self, records: list[TopicRecord]) -> _Outcome:
         """Run in kstreamnb's usual order."""
-        batch = InputBatch.serialized([self._roots[id(record)] for record in records])
-        return self._outcome(lambda tasks: process(tasks.router, tasks, batch))
+        return self._outcome(records, lambda tasks, roots: process(tasks.router, tasks, InputBatch.serialized(roots)))
 
     def shuffled(self, records: list[TopicRecord], seed: int) -> tuple[_Outcome, tuple[Move, ...]]:
         """Run in an order drawn from a seed; return the result and that order."""
-        roots, moves = [self._roots[id(record)] for record in records], list[Move]()
-        random, patient = Random(seed), self._config.max_task_idle_ms > 0
-        result = self._outcome(lambda tasks: RandomSchedule(tasks, roots, random, moves, patient=patient).run())
-        return result, tuple(moves)
+        moves, random = list[Move](), Random(seed)
 
-    def _outcome(self, work: Callable[[TaskGroup], None]) -> _Outcome:
+        def run(tasks: TaskGroup, roots: list[InputRecord]) -> None:
+            RandomSchedule(tasks, roots, random, moves, patient=self._patient).run()
+
+        return self._outcome(records, run), tuple(moves)
+
+    def _outcome(self, records: list[TopicRecord], run: Callable[[TaskGroup, list[InputRecord]], None]) -> _Outcome:
         tasks = self._driver().tasks
         try:
-            work(tasks)
+            run(tasks, tasks.router.serialize(records))
         except KStreamError as error:
             return _Outcome(tasks, error)
         return _Outcome(tasks, None)
-
-    def _driver(self) -> TopologyTestDriver:
-        return TopologyTestDriver(self._topology, self._config, partitions=self._partitions, verify=False)
 
 
 def _multiset(values: tuple[object, ...]) -> list[str]:

@@ -82,12 +82,12 @@ class RandomSchedule:
         task = self._tasks.order[index]
         done = task.run_ready(1 if self._patient else size)
         self._moves.append(Move("process", f"task {task.plan.task_id}", done))
-        for reader, topic, partition, record in self._tasks.collect(index):
-            source = topic, partition
+        for row in self._tasks.collect(index):
+            source = row[:2]
             if source not in self._coming:
                 self._coming[source] = deque()
-                self._inputs.setdefault(reader, {})[source] = None
-            self._coming[source].append(record)
+                self._inputs.setdefault(self._tasks.reader_of(source), {})[source] = None
+            self._coming[source].append(self._tasks.numbered(row))
 
     def _is_ready(self, index: int, *, hurried: bool) -> bool:
         task = self._tasks.order[index]

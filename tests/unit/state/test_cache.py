@@ -194,6 +194,16 @@ def test_sessions_are_told_by_session() -> None:
     assert [(Windowed("a", 0, 0), None, 1, 5, ()), (Windowed("a", 0, 6), 3, None, 6, ())] == told.flushed()
 
 
+@pytest.mark.parametrize("fetch", ["fetch_between", "backward_fetch"])
+def test_rows_that_a_fetch_reads_count_as_used(fetch: str) -> None:
+    """In both directions; the row that no fetch has read is evicted first."""
+    told = Told("window", retention_ms=1000, window_size_ms=10)
+    for start in (0, 10, 20):
+        told.at(start).put("a", "x", start)
+    assert 2 == len(list(getattr(told.store, fetch)("a", 0, 10)))
+    assert ("a", 20) == next(iter(told.store.cached))
+
+
 def test_a_full_cache_evicts_what_was_used_least_recently_and_then_flushes_all() -> None:
     """The evicted entry is emitted first, then the other dirty ones."""
     size = 1 + 24 + 1 + 1 + 20 + len("in")
