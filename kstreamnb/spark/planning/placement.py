@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import at_least, expect
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import (
@@ -99,6 +99,7 @@ def plan_deployment(
         options: settings of the workers.
         known_keys: routing keys that tasks had before, by name, which they keep.
     """
+    at_least(1, spark_partitions, "spark_partitions")
     applications = tuple(applications)
     needs = [_needs(application) for application in applications]
     keys = RoutingKeys(spark_partitions, known_keys or {})
