@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.spark.execution.batch_output import merge_batches
+from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.record_batch import ORDER, OrderKey, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE, RowFunction, rows_in
 from kstreamnb.spark.execution.state_codec import unpack_delta
@@ -53,8 +53,9 @@ class RunResult(Displayed):
             topic: the output topic.
         """
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        merged = merge_batches(topic, (each for each in batches if each[2].topic == topic))
-        return {partition: records for (_, partition), records in decoded(self._application, merged).items()}
+        output = BatchOutput({(0, topic): [each for each in batches if each[2].topic == topic]})
+        found = decoded(self._application, output.records())
+        return {partition: records for (_, partition), records in found.items()}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
         """Return a store at the end of the run, over all its partitions.

@@ -96,13 +96,11 @@ def times_of(batches: Iterable[RecordBatch]) -> tuple[int, int, int, int]:
     return len(stamps), total, int(stamps.min()), int(stamps.max())
 
 
-def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
-    """Merge the records of one topic from (producer, number, batch), those of each partition in canonical order."""
-    return chain.from_iterable(columns.records() for columns in merge_columns(topic, batches))
-
-
 def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
-    """Return the same as columns; partitions with a single producer need no merge."""
+    """Merge the records of one topic from (producer, number, batch), those of each partition in canonical order.
+
+    Partitions with a single producer need no merge.
+    """
     batches = sorted(batches, key=lambda each: each[:2])
     columns = [
         OutputColumns(topic, repeated(each.partition, len(each)), each.timestamps, each.keys, each.values, each.headers)
