@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from kstreamnb.core.arguments import at_least, expect
+from kstreamnb.core.arguments import at_least
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import (
@@ -47,7 +47,6 @@ def plan_application(
     Raises:
         TopologyError: a topic is missing, or joined topics differ in their partitions.
     """
-    expect(topology, Topology, "topology", hint="pass what builder.build() returns")
     given, topology = topology, split_joins(topology, split)
     name = TaskPlan(topology, (), config=config).topic
     internal = topology.internal_topics.keys()
