@@ -166,7 +166,7 @@ def _levels(upstream: Mapping[int, set[int]], cycles: tuple[frozenset[int], ...]
 
 
 class _Needs(NamedTuple):
-    """What a sub-topology needs, in the order of the fields of `TaskPlacement`."""
+    """The needs of a sub-topology, in the order of the fields of `TaskPlacement`."""
 
     stateful: bool
     uses_global: bool

@@ -94,7 +94,7 @@ def test_large_rows_are_packed_in_pieces() -> None:
 
 @pytest.mark.parametrize("role", ["key", "value", "timestamp", "partition", "headers", "order_by"])
 def test_roles_of_columns_are_names(role: str) -> None:
-    """A role that is no name of a column is refused where the input is described."""
+    """A role that is not the name of a column is refused where the input is described."""
     roles: dict[str, Any] = {role: 5}
     with pytest.raises(ks.errors.ConfigError, match=f"{role} must be .*, got 5"):
         ks.spark.FrameInput(None, **roles)
