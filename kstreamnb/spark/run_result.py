@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.spark.execution.batch_output import merge_batches
-from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, repeated, unpack
+from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.record_batch import ORDER, OrderKey, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE, RowFunction, rows_in
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
-from kstreamnb.spark.io.arrow_types import HEADERS, arrow_column, spark_type
+from kstreamnb.spark.io.arrow_types import HEADERS, arrow_column
 from kstreamnb.spark.io.sinks import decoded
 from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.deployment import Deployment
@@ -52,8 +53,9 @@ class RunResult(Displayed):
             topic: the output topic.
         """
         batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        merged = merge_batches(topic, (each for each in batches if each[2].topic == topic))
-        return {partition: records for (_, partition), records in decoded(self._application, merged).items()}
+        output = BatchOutput({(0, topic): [each for each in batches if each[2].topic == topic]})
+        found = decoded(self._application, output.records())
+        return {partition: records for (_, partition), records in found.items()}
 
     def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> StoreView:
         """Return a store at the end of the run, over all its partitions.
@@ -98,14 +100,12 @@ class RunResult(Displayed):
     def _output(self, topic: str) -> DataFrame:
         """Return the topic's records as rows: exploded, grouped by partition, sorted and numbered."""
         serdes = writer_serdes(self._application, topic)
-        kinds = [spark_type(serde) for serde in serdes]
-        headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
-        columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
-        order = "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
-        exploded = self._addressed(OUT).mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
-        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *ORDER, "source", "number")
-        named = ordered.select("partition", "timestamp", "key", "value", "headers")
-        return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
+        none = RecordBatch(topic, 0, OrderKey.of_root(0, 0), np.zeros(0, np.int64), [], [])
+        schema = from_arrow_schema(_rows(0, 0, none, serdes).schema)
+        exploded = self._addressed(OUT).mapInArrow(_explode(topic, serdes), schema)
+        ordered = Window.partitionBy("partition").orderBy(*ORDER, "source", "number")
+        offset = (F.row_number().over(ordered) - 1).cast("bigint").alias("offset")
+        return exploded.select("partition", offset, "timestamp", "key", "value", "headers")
 
 
 def _explode(topic: str, serdes: tuple[Serde, Serde]) -> RowFunction:
@@ -131,20 +131,7 @@ def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]
         "timestamp": pa.array(batch.timestamps, pa.int64()),
         "key": arrow_column(batch.keys, serdes[0]),
         "value": arrow_column(batch.values, serdes[1]),
+        # Empty lists are cheap, only nulls are not.
         "headers": pa.array([()] * count if batch.headers is None else batch.headers, HEADERS),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give sorted rows the offsets of their partitions."""
-    partition, following = -1, 0
-    for batch in batches:
-        offsets = []
-        for number in batch.column("partition").to_pylist():
-            if number != partition:
-                partition, following = number, 0
-            offsets.append(following)
-            following += 1
-        columns = [batch.column("partition"), pa.array(offsets, pa.int64()), *batch.columns[1:]]
-        yield pa.RecordBatch.from_arrays(columns, names=["partition", "offset", *batch.schema.names[1:]])

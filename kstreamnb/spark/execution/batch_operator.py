@@ -25,7 +25,7 @@ from kstreamnb.runtime.task.task import Counters, Task
 from kstreamnb.spark.execution.event_times import EventTimes, event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
-from kstreamnb.spark.execution.record_batch import ORDER, OrderKey, RecordBatch, pack, unpack
+from kstreamnb.spark.execution.record_batch import ORDER, RecordBatch, pack, root_order, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE, RowFunction, row_batch, rows_in
 from kstreamnb.spark.execution.state_codec import pack_delta
@@ -288,13 +288,13 @@ def record_batch(
     names = rows.arrow.schema.names
     keys, values, headers = (column_values(rows.arrow.column(name)) if name in names else None for name in "kvh")
     done, before = counted.get(rows.rank, (0, -1))
-    offsets, zeros = np.arange(done, done + count, dtype=np.int64), np.zeros(count, np.int64)
-    order = OrderKey(timestamps, zeros + rows.rank, offsets, zeros)
+    offsets = np.arange(done, done + count, dtype=np.int64)
+    order = root_order(timestamps, offsets, rows.rank, before)
     batch = RecordBatch(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets)
     extractor = event_times.get((application, topic))
-    merged_by = timestamps if extractor is None else extractor.of(topic, partition, batch.records())
-    order.max_timestamp = np.maximum(np.maximum.accumulate(np.asarray(merged_by, np.int64)), before)
-    counted[rows.rank] = done + count, int(order.max_timestamp[-1])
+    if extractor is not None:
+        batch.order = root_order(extractor.of(topic, partition, batch.records()), offsets, rows.rank, before)
+    counted[rows.rank] = done + count, int(batch.order.max_timestamp[-1])
     return batch
 
 

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, repeated, unpack
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, PUBLISHED, REMOVED, REPORT, TaskReport
+from kstreamnb.topology.nodes import grouped
 
 
 class PublishedSlot(NamedTuple):
@@ -53,25 +55,19 @@ class BatchOutput:
 
         Raises: the failure of a task, with the user's exception as its cause.
         """
-        output = cls()
-        failures = []
         columns = [table.column(name).to_pylist() for name in ("target", "source", "seq", "blob")]
-        for target, source, seq, blob in zip(*columns, strict=True):
-            if target == OUT:
-                batch = unpack(blob)
-                output.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
-            elif target == REPORT:
-                output.reports.append(pickle.loads(blob))
-            elif target == PUBLISHED:
-                output.published.append(pickle.loads(blob))
-            elif target == REMOVED:
-                output.removed.extend(pickle.loads(blob))
-            elif target == DELTA:
-                output.deltas.append((source, seq, blob))
-            elif target == FAILURE:
-                failures.append(blob)
-        if failures:
-            raise_first(failures)
+        rows: dict[int, list[Any]] = grouped(zip(*columns, strict=True), itemgetter(0))
+        if FAILURE in rows:
+            raise_first([blob for *_, blob in rows[FAILURE]])
+
+        def loaded(target: int) -> list[Any]:
+            return [pickle.loads(blob) for *_, blob in rows.get(target, ())]
+
+        output = cls({}, loaded(REPORT), [row[1:] for row in rows.get(DELTA, ())], loaded(PUBLISHED))
+        output.removed.extend(chain.from_iterable(loaded(REMOVED)))
+        for _, source, seq, blob in rows.get(OUT, ()):
+            batch = unpack(blob)
+            output.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
         return output
 
     def columns(self, application: int = 0) -> Iterator[OutputColumns]:
@@ -100,13 +96,11 @@ def times_of(batches: Iterable[RecordBatch]) -> tuple[int, int, int, int]:
     return len(stamps), total, int(stamps.min()), int(stamps.max())
 
 
-def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
-    """Merge the records of one topic from (producer, number, batch), those of each partition in canonical order."""
-    return chain.from_iterable(columns.records() for columns in merge_columns(topic, batches))
-
-
 def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
-    """Return the same as columns; partitions with a single producer need no merge."""
+    """Merge the records of one topic from (producer, number, batch), those of each partition in canonical order.
+
+    Partitions with a single producer need no merge.
+    """
     batches = sorted(batches, key=lambda each: each[:2])
     columns = [
         OutputColumns(topic, repeated(each.partition, len(each)), each.timestamps, each.keys, each.values, each.headers)

@@ -46,32 +46,18 @@ def _owners(task: AnyTask) -> dict[tuple[str, str], object]:
 
 
 def _packed(value: object) -> bytes | None:
-    for kind in (_Plain, _ByValue):
-        out = io.BytesIO()
-        try:
-            kind(out, 5).dump(value)
-        except _LeadsToTask:
-            return None
-        except Exception:  # whatever pickling a user's object raises: the object is not kept
-            continue
-        return out.getvalue()
-    return None
+    out = io.BytesIO()
+    try:
+        _AttributePickler(out, 5).dump(value)
+    except Exception:  # whatever pickling a user's object raises: the object is not kept
+        return None
+    return out.getvalue()
 
 
-class _LeadsToTask(Exception):
-    """An attribute refers to a part of the task."""
+class _AttributePickler(cloudpickle.CloudPickler):
+    """Also pickles classes that were defined in a notebook, but no parts of the task."""
 
-
-class _Guarded:
     def persistent_id(self, value: object) -> None:
         """Refuse parts of the task; everything else is pickled as it is."""
         if isinstance(value, (TaskContext, Store, Schedule, NodeContext)):
-            raise _LeadsToTask
-
-
-class _Plain(_Guarded, pickle.Pickler):
-    pass
-
-
-class _ByValue(_Guarded, cloudpickle.CloudPickler):
-    """Also pickles classes that were defined in a notebook."""
+            raise pickle.PicklingError("an attribute leads to the task")

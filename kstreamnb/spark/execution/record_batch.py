@@ -90,10 +90,6 @@ class OrderKey:
         columns = (self.max_timestamp, self.input_rank, self.offset, *([self.depth] if by_depth else []))
         return np.any([np.diff(column) != 0 for column in columns], axis=0)
 
-    def deeper(self) -> OrderKey:
-        """Return the same roots one internal topic further."""
-        return OrderKey(self.max_timestamp, self.input_rank, self.offset, self.depth + 1)
-
     @classmethod
     def concat(cls, orders: Sequence[OrderKey]) -> OrderKey:
         """Concatenate keys."""
@@ -108,7 +104,9 @@ class OrderKey:
         return cls(np.full(count, max_timestamp, np.int64), zeros, zeros, zeros)
 
 
-def root_order(timestamps: Sequence[int], offsets: Sequence[int], input_rank: int, before: int = -1) -> OrderKey:
+def root_order(
+    timestamps: Sequence[int] | Numbers, offsets: Sequence[int] | Numbers, input_rank: int, before: int = -1
+) -> OrderKey:
     """Return order keys of records of an input partition; ``before`` is the highest timestamp before them."""
     m = np.maximum.accumulate(np.asarray(timestamps, np.int64))
     np.maximum(m, before, out=m)

@@ -36,7 +36,6 @@ class TaskReport(TypedDict):
     """
 
     task: str
-    level: int
     consumed: int
     inputs: NotRequired[int]
     produced: int

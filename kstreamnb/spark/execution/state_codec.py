@@ -133,12 +133,6 @@ def unpack_row(data: bytes) -> Any:
     return msgpack.unpackb(data, ext_hook=_read_trusted, **_FORM)
 
 
-def pack_rows(delta: StateDelta) -> PackedDelta:
-    """Serialize each row of a delta."""
-    rows = {name: (list(each), [*map(pack_row, each.values())]) for name, each in delta.rows.items()}
-    return PackedDelta(rows, delta.state_vars)
-
-
 def split_delta(data: bytes) -> PackedDelta:
     """Deserialize a trusted delta except for its rows, whose bytes are copied, in two thirds of the time."""
     _check_version(data)

@@ -86,7 +86,8 @@ class StateLog:
             self._ensure_committed(cached, create, files)
         self._positions, self._attributes = dict(cached.positions), attributes_of(cached.task)
         if files is not None and cached.file is None and cached.moves:
-            cached = files.move(cached)
+            cached = self._rebuilt(create, files)  # in a file
+        cached.seq, cached.token, cached.state_bytes = self._head.last, self._token, self._head.size
         if cached.file is not None and self._head.last:
             cached.file.settle(cached.task.stores, head_of(cached))
         return cached
@@ -108,7 +109,6 @@ class StateLog:
         else:
             self.found = "rebuild"
             cached = self._rebuilt(create, files if files is not None and files.are_better(self._head.size) else None)
-        cached.seq, cached.token, cached.state_bytes = self._head.last, self._token, self._head.size
         return cached
 
     def _has(self, number: int, token: str) -> bool:

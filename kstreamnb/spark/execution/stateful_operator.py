@@ -278,7 +278,6 @@ def report_of(
     dropped = dict(Counter(after["dropped"]) - Counter(before["dropped"]))
     return {
         "task": placed.name,
-        "level": placed.level,
         "consumed": after["consumed"] - before["consumed"],
         "produced": sum(out.values()),
         "topics": out,

@@ -184,7 +184,7 @@ def _deep(task: AnyTask, order: OrderKey) -> OrderKey:
     """Return the order keys of produced records; a cycle knows their depths."""
     if not isinstance(task, CyclicTask):
         return order
-    return OrderKey(order.max_timestamp, order.input_rank, order.offset, np.asarray(task.take_depths(), np.int64))
+    return replace(order, depth=np.asarray(task.take_depths(), np.int64))
 
 
 def _tick(task: AnyTask, ticks: list[Taken], marks: list[int]) -> None:
@@ -206,7 +206,7 @@ def _batches(produced: list[ProducedRow], order: OrderKey, form: OutputFormat) -
         if topic not in form.inner:
             batches.append(form.batch(topic, column, keys, columns))
             continue
-        whole = form.batch(topic, column, keys.deeper(), columns)
+        whole = form.batch(topic, column, replace(keys, depth=keys.depth + 1), columns)
         for partition in sorted(set(partitions)):
             index = np.flatnonzero(column == partition)
             part = whole if len(index) == len(column) else whole.take(index)

@@ -6,19 +6,15 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kstreamnb.runtime.context.task_context import RowsOf
-from kstreamnb.runtime.task.task import StateDelta
-from kstreamnb.spark.execution.cyclic_task import AnyTask, state_vars_of
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
-from kstreamnb.spark.execution.state_codec import PackedDelta, pack_rows
+from kstreamnb.spark.execution.state_codec import PackedDelta
 from kstreamnb.spark.execution.task_file import FileHead, TaskFile
 from kstreamnb.spark.execution.worker_cache import CachedTask
 
-_PORTION = 100_000
 _MOST_ROWS, _LEAST_ROWS, _ROW_BYTES = 50_000, 1_000, 4_096
 _GROWTH = 6
 """How much more memory rows take than their log, which also has rows that were replaced since."""
@@ -92,24 +88,11 @@ class TaskFiles:
         with TemporaryDirectory(prefix="compared-", dir=self._folder.parent) as name:
             yield TaskFiles(Path(name), self._number, self._create, members=self._members, room=self._room)
 
-    def move(self, cached: CachedTask) -> CachedTask:
-        """Write a task that is in memory to a file, and return it as one whose rows are there."""
-        return self.build(map(pack_rows, _portions(cached.task)), head_of(cached))
-
 
 def head_of(cached: CachedTask) -> FileHead:
     """Return the head of a file with the present state of a task."""
     attributes = attributes_of(cached.task)
     return FileHead(cached.seq, cached.token, dict(cached.positions), cached.clock.now_ms, attributes, {}, {})
-
-
-def _portions(task: AnyTask) -> Iterator[StateDelta]:
-    """Yield the whole state of a task as deltas of limited size."""
-    yield StateDelta({}, state_vars_of(task))
-    for name, store in task.stores.items():
-        rows = iter(store.raw.items())
-        while portion := dict(islice(rows, _PORTION)):
-            yield StateDelta({name: portion}, {})
 
 
 def _remove(cached: CachedTask | None, path: Path) -> None:

@@ -8,7 +8,7 @@ by its token if a kept task is current.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, count, islice
 from pathlib import Path
@@ -17,10 +17,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import SparkError
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_context import RowsOf
+from kstreamnb.runtime.context.task_plan import plan_global_task
 from kstreamnb.runtime.task.task import Changelog, Task
 from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
@@ -217,21 +217,15 @@ def _folder_of(_: int, given: str | None) -> Path:
 
 
 def replica_of(deployment: Deployment, placed: TaskPlacement) -> Task | None:
-    """Return the global tables for a task: the replica of its Spark partition, which ran before; None if that failed.
-
-    Raises:
-        SparkError: no replica has run before the task.
-    """
-    partition = spark_hash(placed.routing_key) % deployment.spark_partitions
-    state = worker_state(deployment)
-    for replica in deployment.replicas:
-        if (replica.application, replica.level, replica.partition) == (placed.application, placed.level, partition):
-            if replica.number in state.failed:
-                return None
-            task = state.replicas[replica.number].task
-            assert isinstance(task, Task)
-            return task
-    raise SparkError("a task's global tables have no replica")
+    """Return the global tables for a task: the replica of its Spark partition, which ran before; None if it failed."""
+    wanted = placed.application, placed.level, spark_hash(placed.routing_key) % deployment.spark_partitions
+    replicas = {(each.application, each.level, each.partition): each.number for each in deployment.replicas}
+    number, state = replicas[wanted], worker_state(deployment)
+    if number in state.failed:
+        return None
+    task = state.replicas[number].task
+    assert isinstance(task, Task)
+    return task
 
 
 def output_format(deployment: Deployment, placed: TaskPlacement) -> OutputFormat:
@@ -282,10 +276,12 @@ def new_task(
 
 def new_global_task(deployment: Deployment, application: int, clock: Clock, *, track: bool = True) -> Task:
     """Create the keeper of an application's global stores, without rows; ``track`` notes changes."""
-    plan = deployment.global_plan(application)
-    if plan is None:
-        raise SparkError(f'application "{deployment.applications[application].id}" has no global stores')
-    return Task(plan, clock, track=track)
+    chosen = deployment.applications[application]
+    plan = plan_global_task(chosen.topology, chosen.config, chosen.partitions)
+    assert plan is not None  # a placement uses them
+    # Kafka's test driver always continues after an unreadable record; a deployment asks the configured handler.
+    config = replace(plan.config, deserialization_handler=chosen.config.deserialization_handler)
+    return Task(replace(plan, config=config), clock, track=track)
 
 
 def empty_task(deployment: Deployment, placed: Placed) -> AnyTask:

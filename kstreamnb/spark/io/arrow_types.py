@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
 
 from kstreamnb.core.codec import decoder, to_bytes
 from kstreamnb.core.serde import Serde
@@ -19,14 +18,8 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The type of a column of headers."""
 
 
-def spark_type(serde: Serde) -> str:
-    """Return the type of a column that a serde writes; a windowed key is a struct, anything
-    unknown is Kafka's bytes.
-    """
-    return from_arrow_type(_arrow_type(serde)).simpleString()
-
-
 def _arrow_type(serde: Serde) -> pa.DataType:
+    """Return the type of a column that a serde writes: bytes, as Kafka has them, for a serde of another kind."""
     inner = getattr(serde, "inner", None)
     if inner is not None and "windowed" in serde.name:
         return pa.struct([("key", _arrow_type(inner)), ("start", pa.int64()), ("end", pa.int64())])

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -76,6 +77,9 @@ class FrameInput:
     partition: str | None = None
     headers: str | None = None
     order_by: Sequence[str] | str = ()
+
+    def __post_init__(self) -> None:
+        check_arguments(FrameInput.__init__, vars(self))
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns that give the order of arrival."""

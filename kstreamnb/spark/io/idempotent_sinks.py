@@ -222,7 +222,8 @@ class ParquetSink(QuerySink):
         if query == self.bound.name:
             return
         topics = ["*"] if query else output_topics(self.bound.application.topology)  # others may share the folder
-        files = [path for topic in topics for path in Path(self.folder).glob(f"{topic}/batch-*.parquet")]
+        name = f"batch-{'[0-9]' * 9}.parquet"
+        files = [path for topic in topics for path in Path(self.folder).glob(f"{topic}/{name}")]
         batches = [int(path.stem.removeprefix("batch-")) for path in files]
         batches += [] if last is None or last.batch < 0 else [last.batch]
         if batches:

@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
 from kstreamnb.background import background
-from kstreamnb.core.arguments import check_arguments, expect
+from kstreamnb.core.arguments import at_least, check_arguments, expect
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java, old_java_error, refuse_windows
@@ -113,6 +113,7 @@ def spark_session(
         3
     """
     check_arguments(spark_session, locals())
+    at_least(1, cores, "cores")
     refuse_windows("Spark")
     with _starting:
         if (active := active_session()) is not None:

@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import join_list
 from kstreamnb.data_files import rows_of
 from kstreamnb.errors import ConfigError, SparkError
@@ -138,6 +139,7 @@ def _refuse_missing(executors: Iterable[ExecutorPython], missing: set[str]) -> N
 
 def _source(module: Module) -> Path:
     """Return the file of a module, or the folder of a package."""
+    expect(module, Module, "each module")
     if isinstance(module, ModuleType):
         module = module.__name__
     if isinstance(module, Path) or module.endswith(".py") or "/" in module:

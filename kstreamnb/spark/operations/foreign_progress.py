@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from kstreamnb.errors import CheckpointError
@@ -13,7 +12,7 @@ from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.contracts import from_json
 from kstreamnb.spark.io.changelog_topics import changelog_topics
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.state.checkpoint_reader import last_begun
+from kstreamnb.spark.state.checkpoint_reader import last_begun, offsets_entry
 
 if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.admin import Admin
@@ -40,7 +39,7 @@ def refuse_foreign_progress(
     application = deployment.application
     committed = committed_positions(admin, application.id, application.external)
     begun = last_begun(checkpoint)
-    own = _end(checkpoint, begun) if begun >= 0 else adopted
+    own = from_json(offsets_entry(checkpoint, begun).get("offsets", {})) if begun >= 0 else adopted
     if own is not None:
         _refuse_later(admin, application.id, own)
         refuse_members(admin, application.id, application.external)
@@ -78,11 +77,3 @@ def _refuse_later(admin: Admin, application: str, own: Offsets) -> None:
             place = f'of topic "{each.topic}", partition {each.partition}'
             detail = f"its group is at offset {each.offset} {place}; the checkpoint is at offset {reached}"
             raise CheckpointError(f'application "{application}" has continued elsewhere', detail=detail, hint=_ADOPT)
-
-
-def _end(checkpoint: CheckpointFiles, batch: int) -> Offsets:
-    """Return the positions after a batch; none if the log of offsets is damaged, which Spark reports."""
-    try:
-        return from_json(json.loads(checkpoint.last_line(f"offsets/{batch}"))["offsets"])
-    except (OSError, ValueError, LookupError):
-        return {}

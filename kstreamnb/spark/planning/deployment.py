@@ -24,7 +24,7 @@ import cloudpickle
 from kstreamnb.errors import SparkError
 from kstreamnb.kafka.registry import RegistrySerde
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
+from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.source_location import DYNAMIC_CODE
 from kstreamnb.spark.planning.split_joins import split_joins
 from kstreamnb.topology.topology import Topology
@@ -296,15 +296,6 @@ class Deployment:
     def routing_keys(self) -> dict[str, int]:
         """Return routing keys by the names of tasks and replicas, as a checkpoint stores them."""
         return {placed.name: placed.routing_key for placed in self._all}
-
-    def global_plan(self, application: int) -> TaskPlan | None:
-        """Return the plan of the task that keeps an application's global stores; None without any."""
-        chosen = self.applications[application]
-        plan = plan_global_task(chosen.topology, chosen.config, chosen.partitions)
-        if plan is None:
-            return None
-        # Kafka's test driver always continues after an unreadable record; a deployment asks the configured handler.
-        return replace(plan, config=replace(plan.config, deserialization_handler=chosen.config.deserialization_handler))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
-from kstreamnb.core.arguments import expect
+from kstreamnb.core.arguments import at_least
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import (
@@ -19,7 +20,7 @@ from kstreamnb.spark.planning.deployment import (
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
 from kstreamnb.spark.planning.split_joins import split_joins
-from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.nodes import Source, walk
 from kstreamnb.topology.partitions import partition_counts, source_topics, topic_writers
 from kstreamnb.topology.topology import Topology
 
@@ -46,7 +47,6 @@ def plan_application(
     Raises:
         TopologyError: a topic is missing, or joined topics differ in their partitions.
     """
-    expect(topology, Topology, "topology", hint="pass what builder.build() returns")
     given, topology = topology, split_joins(topology, split)
     name = TaskPlan(topology, (), config=config).topic
     internal = topology.internal_topics.keys()
@@ -98,12 +98,13 @@ def plan_deployment(
         options: settings of the workers.
         known_keys: routing keys that tasks had before, by name, which they keep.
     """
+    at_least(1, spark_partitions, "spark_partitions")
     applications = tuple(applications)
     needs = [_needs(application) for application in applications]
     keys = RoutingKeys(spark_partitions, known_keys or {})
     copies: list[Replica] = []
     for number, (application, need) in enumerate(zip(applications, needs, strict=True)):
-        for level in sorted({application.levels[group] for group in need.uses_global}):
+        for level in sorted({application.levels[id_] for id_, each in need.items() if each.uses_global}):
             for partition in range(spark_partitions):
                 copy = Replica(0, number, level, 0, partition)
                 copies.append(replace(copy, routing_key=keys.of(copy.name, partition)))
@@ -116,7 +117,8 @@ def plan_deployment(
             level = application.levels[min(ids)]
             turn = turns[level] = turns.get(level, -1) + 1
             members = plans if application.cycle_of(plans[0].subtopologies[0]) else ()
-            task = TaskPlacement(len(tasks), number, plans[0], level, 0, *need.of(ids), members)
+            needed = _Needs(*map(any, zip(*(need[id_] for id_ in ids), strict=True)))
+            task = TaskPlacement(len(tasks), number, plans[0], level, 0, *needed, members)
             tasks.append(replace(task, routing_key=keys.of(task.name, turn % spark_partitions)))
     replicas = tuple(replace(copy, number=number) for number, copy in enumerate(copies, len(tasks)))
     chosen = options or WorkerOptions()
@@ -146,56 +148,41 @@ def _plans(application: ApplicationPlan) -> Iterator[tuple[TaskPlan, ...]]:
 
 def _cycles(upstream: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
     """Return the sub-topologies that reach themselves, those that reach each other together."""
-    reach = {group: set(direct) for group, direct in upstream.items()}
-    for middle in upstream:
-        for group in upstream:
-            if middle in reach[group]:
-                reach[group] |= reach[middle]
-    cycles = {frozenset(o for o in upstream if o in reach[g] and g in reach[o]) for g in upstream if g in reach[g]}
+    above = {group: {*walk(feeders, upstream.__getitem__)} for group, feeders in upstream.items()}
+    cycles = {frozenset(o for o in above[group] if group in above[o]) for group in above if group in above[group]}
     return tuple(sorted(cycles, key=min))
 
 
 def _levels(upstream: Mapping[int, set[int]], cycles: tuple[frozenset[int], ...]) -> dict[int, int]:
     """Return the length of the longest path to each sub-topology, with each cycle taken as one."""
-    whole = {group: next((cycle for cycle in cycles if group in cycle), frozenset({group})) for group in upstream}
-    levels: dict[frozenset[int], int] = {}
+    whole = {group: frozenset({group}) for group in upstream} | {group: cycle for cycle in cycles for group in cycle}
 
+    @cache
     def level(members: frozenset[int]) -> int:
-        if members not in levels:
-            before = {whole[group] for member in members for group in upstream[member]} - {members}
-            levels[members] = 1 + max((level(other) for other in before), default=-1)
-        return levels[members]
+        before = {whole[group] for member in members for group in upstream[member]} - {members}
+        return 1 + max(map(level, before), default=-1)
 
-    return {group: level(whole[group]) for group in upstream}
+    return {group: level(members) for group, members in whole.items()}
 
 
 class _Needs(NamedTuple):
-    """Ids of sub-topologies that are stateful, that read global tables, that may punctuate."""
+    """The needs of a sub-topology, in the order of the fields of `TaskPlacement`."""
 
-    stateful: set[int]
-    uses_global: set[int]
-    punctuates: set[int]
-
-    def of(self, ids: set[int]) -> tuple[bool, bool, bool]:
-        """Return what a task of some sub-topologies needs, in the order of the fields of `TaskPlacement`."""
-        return bool(ids & self.stateful), bool(ids & self.uses_global), bool(ids & self.punctuates)
+    stateful: bool
+    uses_global: bool
+    punctuates: bool
 
 
-def _needs(application: ApplicationPlan) -> _Needs:
-    topology = application.running
-    needs = _Needs(set(), set(), set())
+def _needs(application: ApplicationPlan) -> dict[int, _Needs]:
+    """Return what the tasks of each sub-topology need."""
+    topology, default = application.running, application.config.default_timestamp_extractor
+    needs: dict[int, _Needs] = {}
     for group in topology.subtopologies():
-        if group.is_global:
-            continue
-        nodes = [topology.nodes[name] for name in group.nodes]
-        traits_of = [node.traits for node in nodes]
-        if any(traits.user_code for traits in traits_of):
-            needs.punctuates.add(group.id)
-        if topology.global_stores and any(traits.user_code or traits.reads_global for traits in traits_of):
-            needs.uses_global.add(group.id)
-        extractors = [node.timestamp_extractor for node in nodes if isinstance(node, Source)]
-        default = application.config.default_timestamp_extractor
-        keeps = bool(group.stores) or default is not None or any(extractors)
-        if keeps or group.id in needs.punctuates or group.id in needs.uses_global:
-            needs.stateful.add(group.id)
+        if not group.is_global:
+            nodes = [topology.nodes[name] for name in group.nodes]
+            punctuates = any(node.traits.user_code for node in nodes)
+            uses_global = bool(topology.global_stores) and (punctuates or any(n.traits.reads_global for n in nodes))
+            extracts = default is not None or any(n.timestamp_extractor for n in nodes if isinstance(n, Source))
+            stateful = bool(group.stores) or extracts or punctuates or uses_global
+            needs[group.id] = _Needs(stateful, uses_global, punctuates)
     return needs

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -22,6 +21,7 @@ from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, Check
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.state.checkpoint_reader import offsets_entry
 from kstreamnb.topology.nodes import Sink, Source
 
 _NUMBER = re.compile(r"\d{10}")  # of a name that was generated
@@ -131,11 +131,8 @@ def _refuse_remains(checkpoint: CheckpointFiles) -> None:
 
 def _is_own(checkpoint: CheckpointFiles) -> bool:
     """Return whether Spark's files belong to a query of this package: its offsets have a clock."""
-    for number in checkpoint.numbers("offsets"):
-        with suppress(ValueError, LookupError, AttributeError, OSError):
-            if {"clock", "tick", "offsets"} <= json.loads(checkpoint.last_line(f"offsets/{number}")).keys():
-                return True
-    return False
+    entries = (offsets_entry(checkpoint, number) for number in checkpoint.numbers("offsets"))
+    return any({"clock", "tick", "offsets"} <= entry.keys() for entry in entries)
 
 
 def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> CheckpointError:

@@ -54,14 +54,18 @@ def begun_partitions(checkpoint: CheckpointFiles) -> int | None:
     return None
 
 
+def offsets_entry(checkpoint: CheckpointFiles, batch: int) -> dict[str, Any]:
+    """Return a batch's entry in the log of offsets; empty if it is damaged, which Spark reports."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return dict(json.loads(checkpoint.last_line(f"offsets/{batch}")))
+    return {}
+
+
 def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
-    entries = {}
-    for number in checkpoint.numbers("offsets"):
-        with suppress(OSError, ValueError, LookupError):  # Spark reports it if it is damaged
-            entries[number] = json.loads(checkpoint.last_line(f"offsets/{number}"))
-    pairs = ((number, entries[number - 1], entry) for number, entry in entries.items() if number - 1 in entries)
-    unmoved = (each for each in pairs if each[1]["tick"] == each[2]["tick"])
+    entries = {number: offsets_entry(checkpoint, number) for number in checkpoint.numbers("offsets")}
+    pairs = ((number, entries.get(number - 1), entry) for number, entry in entries.items())
+    unmoved = ((number, old, new) for number, old, new in pairs if old and new and old["tick"] == new["tick"])
     return frozenset(number for number, old, new in unmoved if new["offsets"].items() <= old["offsets"].items())
 
 

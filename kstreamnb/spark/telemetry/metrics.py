@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstreamnb.core.displayed import MimeTypes
@@ -19,6 +18,7 @@ from kstreamnb.spark.execution.rows import TaskReport
 
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
+_FETCHED = "consumer-fetch-manager-metrics"
 _HEADER = ("group", "name", "of", "value")
 _LATENCIES = ("record-e2e-latency-min", "record-e2e-latency-avg", "record-e2e-latency-max")
 _OF_SPARK = {
@@ -105,34 +105,22 @@ class BatchFigures(NamedTuple):
     state_bytes: int = 0
 
 
-@dataclass
-class _TaskTotals:
-    consumed: int = 0
-    state_bytes: int = 0
-    stream_time_ms: int = -1
-    seconds: float = 0.0
-    slowest: float = 0.0
-    restores: int = 0
-    lateness_ms: tuple[float, float] = (0.0, 0.0)
-    dropped: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    topics: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    stores: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by name, then by metric
-
-
 class MetricsBook:
     """Totals since the query was made, and rates over the last half minute."""
 
     def __init__(self, application: str) -> None:
-        self.application = application
+        self._client: _Tags = (("application-id", application),)
         self.batches = self.consumed = self.published = self.suppressed = self.differing = 0
         self.skipped = 0  # offsets that the cluster removed before they were read
-        self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
         self.replicas = 0  # the fewest of a topic that the query writes; 0 if it writes none
         self.away: str | None = None  # why the broker did not answer the last look
         self.restarts = 0  # automatic ones
         self.states: dict[str, int] = defaultdict(int)  # how tasks obtained their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
         self.lags: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # epoch ms and waiting records, when looked at
+        # Numbers by name, by their group and tags: of tasks with their nodes, output topics and stores.
+        self._by_task: dict[tuple[str, _Tags], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._seconds: dict[_Tags, float] = defaultdict(float)  # by task, at work
         self._window: deque[tuple[float, BatchFigures]] = deque()
         self._latency = (0.0, 0.0, 0.0)
 
@@ -162,7 +150,7 @@ class MetricsBook:
             suppressed=done.suppressed,
             latency_ms=latency,
             processed=sum(report["consumed"] for report in reports),
-            state_bytes=sum(task.state_bytes for task in self.tasks.values()),
+            state_bytes=int(self._sum("state-bytes")),
         )
         self.recent.append(figures)
         now = time.monotonic()
@@ -172,22 +160,36 @@ class MetricsBook:
         return figures
 
     def _add_report(self, report: TaskReport) -> None:
-        task = self.tasks[report["task"]]
-        task.consumed += report["consumed"]
-        task.seconds += report["seconds"]
-        task.restores += report["state"] == "rebuild"
-        task.slowest = max(task.slowest, report["seconds"] / max(1, report["consumed"]))
-        task.state_bytes, task.stream_time_ms = report["state_bytes"], report["stream_time_ms"]
-        task.lateness_ms = report.get("lateness_ms", task.lateness_ms)
-        for cause, count in report["dropped"].items():
-            task.dropped[cause] += count
+        tags = (*self._client, ("task-id", report["task"].partition("/")[2]))
+
+        def of(group: str, *more: tuple[str, str]) -> dict[str, float]:
+            return self._by_task[f"stream-{group}-metrics", (*tags, *more)]
+
+        task = of("task")
+        task["process-total"] += report["consumed"]
+        self._seconds[tags] += report["seconds"]
+        task["process-latency-avg"] = 1000 * self._seconds[tags] / max(1, task["process-total"])
+        latency = 1000 * report["seconds"] / max(1, report["consumed"])
+        task["process-latency-max"] = max(task["process-latency-max"], latency)
+        task["record-lateness-avg"], task["record-lateness-max"] = report.get("lateness_ms", (0.0, 0.0))
+        task["dropped-records-total"] += sum(report["dropped"].values())
+        task["restores-total"] += report["state"] == "rebuild"
+        task["stream-time"] = report["stream_time_ms"]
+        of("state")["state-bytes"] = report["state_bytes"]  # of its log; those of a store are its rows
+        for (node, reason), count in report["dropped"].items():
+            of("processor-node", ("processor-node-id", node), ("reason", reason))["dropped-records-total"] += count
         for topic, count in report["topics"].items():
-            task.topics[topic] += count
+            of("topic", ("topic-name", topic))["records-produced-total"] += count
         for name, (rows, size, updates, tombstones) in report.get("stores", {}).items():
-            store = task.stores[name]
+            store = of("state", ("in-memory-state-id", name))
             store["num-keys"], store["store-bytes"] = rows, size
-            store.update({"changelog-updates-total": updates, "changelog-tombstones-total": tombstones})
+            store["changelog-updates-total"] += updates
+            store["changelog-tombstones-total"] += tombstones
         self.states[report["state"]] += 1
+
+    def _sum(self, name: str) -> float:
+        """Return the sum of a number of all tasks."""
+        return sum(numbers.get(name, 0) for numbers in [*self._by_task.values()])
 
     def all(
         self,
@@ -202,7 +204,6 @@ class MetricsBook:
             state: the state of the query, as `QueryStatus` has it.
             spark: what Spark's state stores report of the last batch, by Spark's names.
         """
-        client = (("application-id", self.application),)
         numbers: dict[str, dict[str, float]] = {
             "stream-metrics": {
                 "running": state == "running",
@@ -212,7 +213,7 @@ class MetricsBook:
                 "restarts-total": self.restarts,
             },
             "stream-thread-metrics": self._thread(),
-            "consumer-fetch-manager-metrics": {
+            _FETCHED: {
                 "records-consumed-total": self.consumed,
                 "records-consumed-rate": self._rate(lambda figures: figures.consumed),
                 "offsets-skipped-total": self.skipped,
@@ -224,12 +225,17 @@ class MetricsBook:
             "stream-processor-node-metrics": dict(zip(_LATENCIES, self._latency, strict=True)),
             "stream-state-metrics": {name: (spark or {}).get(reported, 0) for name, reported in _OF_SPARK.items()},
         }
-        figures = ((group, *figure) for group, each in numbers.items() for figure in each.items())
-        own = [Metric(group, name, client, float(value)) for group, name, value in figures]
-        reading = Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
-        reading.taken_s = time.monotonic()
+        every = {(group, self._client): each for group, each in numbers.items()} | self._by_task
         if lag is not None:
+            numbers[_FETCHED]["records-lag-max"] = max(lag.values(), default=0)
+            every |= {
+                (_FETCHED, (*self._client, ("topic", topic), ("partition", str(part)))): {"records-lag": count}
+                for (topic, part), count in lag.items()
+            }
             self.lags.append((int(time.time() * 1000), sum(lag.values())))  # noqa: TID251 - the time of the reading
+        named = ((group, name, tags, value) for (group, tags), each in every.items() for name, value in [*each.items()])
+        reading = Metrics(sorted(Metric(group, name, tags, float(value)) for group, name, tags, value in named))
+        reading.taken_s = time.monotonic()
         return reading
 
     def _in_window(self) -> list[BatchFigures]:
@@ -246,7 +252,7 @@ class MetricsBook:
         commits = [figures.commit_seconds * 1000 for figures in window] or [0.0]
         batches = [figures.seconds * 1000 for figures in window] or [0.0]
         return {
-            "process-total": sum(task.consumed for task in [*self.tasks.values()]),  # another thread may add one
+            "process-total": self._sum("process-total"),
             "process-rate": self._rate(lambda figures: figures.processed),
             "process-latency-avg": sum(batches) / len(batches),
             "process-latency-max": max(batches),
@@ -262,38 +268,6 @@ class MetricsBook:
             "batches-suppressed-total": self.suppressed,
             "batches-differing-total": self.differing,
         }
-
-    def _of_tasks(self, client: _Tags) -> Iterator[Metric]:
-        for name, task in sorted(self.tasks.items()):
-            tags = (*client, ("task-id", name.partition("/")[2]))
-            numbers = {
-                "process-total": task.consumed,
-                "process-latency-avg": 1000 * task.seconds / max(1, task.consumed),
-                "process-latency-max": 1000 * task.slowest,
-                "record-lateness-avg": task.lateness_ms[0],
-                "record-lateness-max": task.lateness_ms[1],
-                "dropped-records-total": sum(task.dropped.values()),
-                "restores-total": task.restores,
-                "stream-time": task.stream_time_ms,
-            }
-            for number, value in numbers.items():
-                yield Metric("stream-task-metrics", number, tags, float(value))
-            yield from _of_stores(tags, task)
-            for (node, reason), count in sorted(task.dropped.items()):
-                node_tags = (*tags, ("processor-node-id", node), ("reason", reason))
-                yield Metric("stream-processor-node-metrics", "dropped-records-total", node_tags, float(count))
-            for topic, count in sorted(task.topics.items()):
-                topic_tags = (*tags, ("topic-name", topic))
-                yield Metric("stream-topic-metrics", "records-produced-total", topic_tags, float(count))
-
-
-def _of_stores(tags: _Tags, task: _TaskTotals) -> Iterator[Metric]:
-    """Yield the metrics of a task's stores; the bytes of a task are those of its log, of a store those of its rows."""
-    group = "stream-state-metrics"
-    yield Metric(group, "state-bytes", tags, float(task.state_bytes))
-    for name, store in sorted(task.stores.items()):
-        for number, value in [*store.items()]:
-            yield Metric(group, number, (*tags, ("in-memory-state-id", name)), float(value))
 
 
 def total(metrics: Iterable[Metric], name: str, group: str | None = None, *tags: tuple[str, str]) -> float:
@@ -315,13 +289,6 @@ def elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duratio
     if taken[0] is None or taken[1] is None:
         raise ConfigError("the time between two readings is unknown", hint='pass elapsed="5m", or query.metrics()')
     return round(1000 * (taken[1] - taken[0]))
-
-
-def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[Metric]:
-    group = "consumer-fetch-manager-metrics"
-    for (topic, partition), records in sorted(lag.items()):
-        yield Metric(group, "records-lag", (*client, ("topic", topic), ("partition", str(partition))), float(records))
-    yield Metric(group, "records-lag-max", client, float(max(lag.values(), default=0)))
 
 
 def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:

@@ -35,3 +35,18 @@ def test_functions_keep_their_file_on_the_way_to_workers(monkeypatch: pytest.Mon
     assert __file__.encode() in sent
     assert b"<dynamic-code>" not in sent
     assert b"<dynamic-code>" in cloudpickle.dumps(double)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_plan_has_at_least_one_partition_of_spark(count: int) -> None:
+    """The number is refused in words before anything is divided by it."""
+    builder = ks.StreamsBuilder("few")
+    builder.stream("in").to("out")
+    with pytest.raises(ks.errors.ConfigError, match=f"spark_partitions must be at least 1, got {count}"):
+        ks.plan(builder.build(), spark_partitions=count)
+
+
+def test_a_session_has_at_least_one_core() -> None:
+    """The number is refused before a JVM starts, which would refuse it in its log."""
+    with pytest.raises(ks.errors.ConfigError, match="cores must be at least 1, got 0"):
+        ks.spark.spark_session(cores=0)

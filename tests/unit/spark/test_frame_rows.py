@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +90,11 @@ def test_large_rows_are_packed_in_pieces() -> None:
     parts = packed([(at, "k", "v" * 100_000) for at in range(100)], "ts", "k", "v", ranks=[0])
     assert 5 << 20 > max(part.arrow.nbytes for part in parts)
     assert list(range(100)) == [time for _, time in read(parts, "ts")]
+
+
+@pytest.mark.parametrize("role", ["key", "value", "timestamp", "partition", "headers", "order_by"])
+def test_roles_of_columns_are_names(role: str) -> None:
+    """A role that is not the name of a column is refused where the input is described."""
+    roles: dict[str, Any] = {role: 5}
+    with pytest.raises(ks.errors.ConfigError, match=f"{role} must be .*, got 5"):
+        ks.spark.FrameInput(None, **roles)

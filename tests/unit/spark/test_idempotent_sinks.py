@@ -138,6 +138,15 @@ def test_files_without_a_known_query_are_left_alone(tmp_path: Path) -> None:
     assert [1] == pq.read_table(tmp_path / "lake" / "out").to_pydict()["value"]
 
 
+def test_other_files_beside_those_of_batches_are_left_alone(tmp_path: Path) -> None:
+    """A file whose name only begins like that of a batch is the user's."""
+    notes = tmp_path / "lake" / "out" / "batch-notes.parquet"
+    notes.parent.mkdir(parents=True)
+    notes.write_bytes(b"kept")
+    started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1))
+    assert {"batch-000000000.parquet", "batch-notes.parquet"} == {path.name for path in notes.parent.iterdir()}
+
+
 def test_topics_that_functions_choose_belong_to_their_query_too(tmp_path: Path) -> None:
     """The topology does not determine them."""
     started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1, "chosen"))

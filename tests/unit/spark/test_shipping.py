@@ -64,3 +64,10 @@ def test_executors_without_compiled_packages_or_with_another_python_are_named() 
     with pytest.raises(ks.errors.SparkError, match=r"the executors run Python 3\.9\.2"):
         _refuse_other_pythons(there)
     _refuse_missing(there, {"kstreamnb"})
+
+
+@pytest.mark.parametrize("module", [5, None, b"helpers"])
+def test_a_module_is_a_name_a_path_or_a_module(module: object) -> None:
+    """Anything else is refused in words."""
+    with pytest.raises(ks.errors.ConfigError, match="each module must be str or Path or module"):
+        _source(module)  # type: ignore[arg-type]
