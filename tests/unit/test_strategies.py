@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 from hypothesis import given, settings
 
@@ -59,6 +60,13 @@ def test_the_smallest_sample_that_breaks_a_law_is_found() -> None:
     assert broken.replay is not None
     assert len(broken.replay.output("alerts")) == 1
     assert str(broken).startswith("the law is broken by 2 records: it is false")
+
+
+def test_a_law_may_return_a_truth_value_of_numpy() -> None:
+    """A comparison of columns is not Python's own False."""
+    broken = ks.testing.counterexample(alerts(2), EXAMPLE, lambda run: numpy.bool_(False), examples=5)
+    assert broken is not None
+    assert broken.error is None
 
 
 def test_the_same_search_finds_the_same_sample() -> None:
