@@ -38,10 +38,10 @@ class LatencyProbe:
         self._settings["fetch.wait.max.ms"] = 5
         self._topic, self._closing = topic, threading.Event()
         self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._failures: list[BaseException] = []
 
     def __enter__(self) -> Self:
-        self._thread = background(self._listen, f"latency probe of {self._topic}", died=self._died)
+        self._thread = background(self._listen, f"latency probe of {self._topic}", died=self._failures.append)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -53,12 +53,9 @@ class LatencyProbe:
 
     def check(self) -> None:
         """Raise the error that ended the reading, if there is one."""
-        if self._error is not None:
+        for error in self._failures:
             fact = f'the latency probe of topic "{self._topic}" failed'
-            raise EngineError(fact, detail=message_of(self._error)) from self._error
-
-    def _died(self, error: BaseException) -> None:
-        self._error = error
+            raise EngineError(fact, detail=message_of(error)) from error
 
     def _listen(self) -> None:
         with closing(client(Consumer, self._settings)) as consumer:

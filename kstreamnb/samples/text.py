@@ -302,7 +302,7 @@ def _without_bars(line: str) -> str:
 
 
 def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the values of a row; an empty cell is a key, a value or headers of nothing, and omits the other columns."""
+    """Return the values of a row by column; an empty cell counts only as a key, a value or headers."""
     return {name: _PARSERS[name](cell) for name, cell in cells.items() if cell or name in _MAY_BE_EMPTY}
 
 
