@@ -165,6 +165,8 @@ def test_statistics_tell_keys_skew_and_lateness():
     skewed = _sample([("a", 0, 0, "x", 1)] * 3 + [("a", 1, 0, "x", 1)]).statistics()["a"]
     assert 1.5 == skewed.skew
     assert "no records" == str(Sample(()).statistics())
+    with pytest.raises(ConfigError, match='topic "b" does not exist'):
+        _sample(rows).statistics()["b"]
 
 
 def test_fields_are_redacted_wherever_they_are():
