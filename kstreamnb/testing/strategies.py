@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from sys import float_info
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.arguments import check_arguments
@@ -93,8 +95,8 @@ def _values(seen: Sequence[object]) -> SearchStrategy[Any]:
             options.append(st.lists(_values(inner), max_size=longest + 1) if inner else st.just([]))
         else:
             options.append(st.sampled_from(_distinct(of_kind)))
-            if kind is int or kind is float:
-                options.append(_numbers(kind, of_kind))
+            finite = [value for value in of_kind if kind in (int, float) and abs(value) < inf]
+            options += [_numbers(kind, finite)] if finite else []
     return st.one_of(options)
 
 
@@ -106,7 +108,7 @@ def _numbers(kind: type, seen: Sequence[float]) -> SearchStrategy[Any]:
     least = 0 if low >= 0 else low - span  # what never was negative stays so
     if kind is int:
         return st.integers(int(least), int(high + span))
-    return st.floats(least, high + span, allow_nan=False, width=32)
+    return st.floats(max(least, -float_info.max), min(high + span, float_info.max))
 
 
 def _dicts(seen: Sequence[Mapping[str, object]]) -> SearchStrategy[Any]:
