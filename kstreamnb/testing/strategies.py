@@ -8,7 +8,7 @@ from math import inf
 from sys import float_info
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
@@ -54,6 +54,7 @@ def samples(topology: Topology, example: Iterable[TopicRecord], *, records: int 
         [('ann', {'n': 3}), ('ann', {'n': 3})]
     """
     check_arguments(samples, locals())
+    at_least(1, records, "records")
     from hypothesis import strategies as st
 
     known = [each for each in example if any(source.reads(each.topic) for source in topology.sources())]
@@ -205,6 +206,7 @@ def counterexample(
         [('ann', 5), ('ann', 5)]
     """
     check_arguments(counterexample, locals())
+    at_least(1, examples, "examples")
     from hypothesis import HealthCheck, Phase, find, settings
     from hypothesis.errors import NoSuchExample
 

@@ -104,6 +104,14 @@ def test_an_error_of_the_run_breaks_the_law() -> None:
     assert broken.replay is not None
 
 
+def test_a_search_without_records_or_examples_is_refused() -> None:
+    """In words of the kit, not of Hypothesis."""
+    with pytest.raises(ConfigError, match="records must be at least 1, got 0"):
+        ks.testing.counterexample(alerts(2), EXAMPLE, bool, records=0)
+    with pytest.raises(ConfigError, match="examples must be at least 1, got 0"):
+        ks.testing.counterexample(alerts(2), EXAMPLE, bool, examples=0)
+
+
 def test_an_example_of_other_topics_is_refused() -> None:
     """The error names the required topics."""
     with pytest.raises(ConfigError, match="no record that the topology reads") as raised:
