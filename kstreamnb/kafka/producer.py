@@ -123,7 +123,8 @@ class RecordProducer:
             delivered: called in the producer's thread, or within `flush`, when the outcome is known. Default: None.
             max_block: how long to wait for room in a full buffer; by default as long as the producer does.
 
-        Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError.
+        Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError; BrokerError or a kind of it
+            for a record that is too large, or an unknown partition.
         """
         future: Future[TopicRecord] = Future()
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
@@ -154,6 +155,8 @@ class RecordProducer:
             try:
                 self._producer.produce(topic, *data, **arguments)
                 return
+            except KafkaException as error:  # refused at once, such as a record that is too large
+                raise kafka_error(f'sending to topic "{topic}"', error, self.servers) from error
             except BufferError as error:  # full: delivered records make room
                 left = end - time.monotonic()
                 if left <= 0:
