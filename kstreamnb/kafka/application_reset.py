@@ -7,11 +7,11 @@ offsets, as Kafka's application reset tool does; a deployment with a new checkpo
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -26,7 +26,7 @@ from confluent_kafka import (
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.time import Duration, Instant, duration_ms
+from kstreamnb.core.time import Duration, Instant, duration_ms, format_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, expect_known
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition
@@ -154,8 +154,8 @@ def reset(
     if files is not None:
         _refuse_foreign(application, files)
     if by_duration is not None:
-        back = timedelta(milliseconds=duration_ms(by_duration, "by_duration"))
-        to = datetime.now(UTC) - back  # noqa: TID251 - "before now"
+        now_ms = int(time.time() * 1000)  # noqa: TID251 - "before now"
+        to = format_ms(max(0, now_ms - duration_ms(by_duration, "by_duration")))
     asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, to)
     wanted = {**asked, **dict.fromkeys(intermediate_topics, "latest")}
     expect_known("topic", wanted, topics, error=UnknownTopicError)
@@ -190,14 +190,14 @@ def offsets_at(admin: Admin, topic: str, position: Beginning) -> dict[int, int]:
     if not isinstance(position, Mapping | int):
         return admin.offsets([topic], position)[topic]
     first = admin.offsets([topic], "earliest")[topic]
-    if isinstance(position, Mapping):
-        return {**first, **{int(partition): int(offset) for partition, offset in position.items()}}
-    return _within(admin, topic, dict.fromkeys(first, position))
+    wanted = position if isinstance(position, Mapping) else dict.fromkeys(first, position)
+    return _within(admin, topic, {**first, **{int(part): int(offset) for part, offset in wanted.items()}})
 
 
 def _within(admin: Admin, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
-    """Limit offsets to those that a topic has."""
+    """Limit offsets to those that a topic has; raise ConfigError for another partition."""
     first, last = (admin.offsets([topic], end)[topic] for end in ("earliest", "latest"))
+    expect_known(f'partition of topic "{topic}":', offsets, first, error=ConfigError)
     return {part: max(first[part], min(last[part], offset)) for part, offset in offsets.items()}
 
 
