@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_is_told(servers, topic):
 
 
 def test_a_partition_that_does_not_exist_is_an_error_of_the_kit(servers, topic):
-    """Whether the client knows the topic already or not."""
+    """The client refuses it at once if it knows the topic, otherwise once it does."""
     orders = topic(2)
     with pytest.raises(BrokerError, match="sending to topic"):
         produce(servers, [TopicRecord(orders, 7, 0, 5, "a", 1)], keep_partitions=True)
