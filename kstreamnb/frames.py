@@ -17,7 +17,7 @@ from kstreamnb.core.record import (
     Windowed,
 )
 from kstreamnb.core.tables import Tabular
-from kstreamnb.errors import EngineError, StateError
+from kstreamnb.errors import StateError
 from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # frames are optional
@@ -46,8 +46,7 @@ class Framed(Suggesting):
 
         Raises: MissingPackageError without pandas; StateError for a store that can only be asked by key.
         """
-        frame: pandas.DataFrame = _hook("pandas_frame")(_columns(*self._frame_rows()))
-        return frame
+        return hooks.current().pandas_frame(_columns(*self._frame_rows()))
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """Return the rows as a Spark frame, with times as timestamps and dictionaries as structs.
@@ -57,8 +56,7 @@ class Framed(Suggesting):
 
         Raises: ConfigError without a session, and for values that have no common type.
         """
-        frame: DataFrame = _hook("spark_frame")(_columns(*self._frame_rows()), spark)
-        return frame
+        return hooks.current().spark_frame(_columns(*self._frame_rows()), spark)
 
     def _frame_rows(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
         """Return the names of the columns and the rows."""
@@ -162,13 +160,6 @@ def _filled(columns: dict[str, list[object]]) -> dict[str, list[object]]:
 def _is_filled(name: str, values: list[object]) -> bool:
     """Return whether a column has more than marks of missing values; a record without a partition has -1."""
     return any(value not in (None, "", ()) and (name, value) != ("partition", -1) for value in values)
-
-
-def _hook(name: str) -> Any:
-    hook = getattr(hooks.current(), name)
-    if hook is None:
-        raise EngineError("no frames are available", hint="import kstreamnb first")
-    return hook
 
 
 def _columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[object]]:

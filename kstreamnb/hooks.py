@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:  # frames and Spark are optional
+    import pandas
+    from pyspark.sql import DataFrame, SparkSession
 
 Advance: TypeAlias = Callable[[int], None]
 """``advance(n)``: n more parts of a long operation are done."""
@@ -20,36 +24,36 @@ Poll: TypeAlias = "Callable[[], tuple[int, int | None]]"
 
 
 class Hooks(NamedTuple):
-    """The installed functions; None if nothing is installed.
+    """The installed functions: those of the package, and those of the notebook extension or None.
 
     Attributes:
         mimebundle: ``(model, include, exclude)`` to what a notebook front end shows, by MIME type.
         draw: ``(model, form)`` to text; the forms are ``to_text``, ``to_mermaid``, ``to_dot`` and ``to_svg``.
         preview: ``(handle, sample, n)`` to the first n records that reach a stream or table.
-        cell_of: code file name to the name of its notebook cell; None for a file that is not a cell.
-        identities: tells which declarations of a notebook are the same; see `kstreamnb.dsl.declarations`.
         pandas_frame: ``(columns)`` to a pandas frame; columns of times are in ms.
         spark_frame: ``(columns, session)`` to a Spark frame.
         node_seconds: ``(replay)`` to CPU seconds by node, measured in another run of its input.
-        progress: ``(unit, total, poll)`` to a context that watches a long operation and yields ``advance``.
         warm_up: ``(session, wanted)`` runs a small job in a new session of Spark, as long as ``wanted()``.
+        cell_of: code file name to the name of its notebook cell; None for a file that is not a cell.
+        identities: tells which declarations of a notebook are the same; see `kstreamnb.dsl.declarations`.
+        progress: ``(unit, total, poll)`` to a context that watches a long operation and yields ``advance``.
         pre_deploy: ``(topology, session, config, partitions)``, called before a deployment; it raises to prevent it.
     """
 
-    mimebundle: Callable[[object, Collection[str] | None, Collection[str] | None], dict[str, str]] | None = None
-    draw: Callable[[object, str], str] | None = None
-    preview: Callable[[Any, Any, int], Any] | None = None
+    mimebundle: Callable[[object, Collection[str] | None, Collection[str] | None], dict[str, str]]
+    draw: Callable[[object, str], str]
+    preview: Callable[[Any, Any, int], Any]
+    pandas_frame: Callable[[dict[str, list[object]]], pandas.DataFrame]
+    spark_frame: Callable[[dict[str, list[object]], SparkSession | None], DataFrame]
+    node_seconds: Callable[[Any], dict[str, float]]
+    warm_up: Callable[[SparkSession, Callable[[], bool]], None]
     cell_of: Callable[[str], str | None] | None = None
     identities: Any = None
-    pandas_frame: Callable[[dict[str, list[object]]], Any] | None = None
-    spark_frame: Callable[[dict[str, list[object]], Any], Any] | None = None
-    node_seconds: Callable[[Any], dict[str, float]] | None = None
     progress: Callable[[str, int | None, Poll | None], AbstractContextManager[Advance]] | None = None
-    warm_up: Callable[[Any, Callable[[], bool]], None] | None = None
     pre_deploy: Callable[[Any, Any, Any, Mapping[str, int]], None] | None = None
 
 
-_installed = [Hooks()]
+_installed: list[Hooks] = []
 
 
 def current() -> Hooks:
@@ -58,7 +62,7 @@ def current() -> Hooks:
 
 
 def install(**changes: Any) -> None:
-    """Replace some of the hooks; None uninstalls one.
+    """Replace some of the hooks; None uninstalls one of the notebook extension.
 
     Example:
         >>> before = current().cell_of
@@ -67,7 +71,7 @@ def install(**changes: Any) -> None:
         'cell 1'
         >>> install(cell_of=before)
     """
-    _installed[0] = _installed[0]._replace(**changes)
+    _installed[:] = [_installed[0]._replace(**changes) if _installed else Hooks(**changes)]
 
 
 def lazy(module: str, name: str) -> Callable[..., Any]:

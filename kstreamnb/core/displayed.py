@@ -26,28 +26,23 @@ class Displayed:
         return f"<{clean(first)}{' …' if more else ''}>"
 
     def _repr_mimebundle_(self, include: MimeTypes = None, exclude: MimeTypes = None) -> dict[str, str]:
-        mimebundle = hooks.current().mimebundle
-        return {"text/plain": repr(self)} if mimebundle is None else mimebundle(self, include, exclude)
+        return hooks.current().mimebundle(self, include, exclude)
 
     def to_text(self) -> str:
         """Return the picture as plain text."""
-        return self._drawn("to_text")
+        return hooks.current().draw(self, "to_text")
 
     def to_mermaid(self) -> str:
         """Return the picture as a Mermaid flowchart."""
-        return self._drawn("to_mermaid")
+        return hooks.current().draw(self, "to_mermaid")
 
     def to_dot(self) -> str:
         """Return the picture in Graphviz's DOT language."""
-        return self._drawn("to_dot")
+        return hooks.current().draw(self, "to_dot")
 
     def to_svg(self) -> str:
         """Return the picture as a self-contained SVG element.
 
         Raises: EngineError when no Graphviz is available for the layout.
         """
-        return self._drawn("to_svg")
-
-    def _drawn(self, form: str) -> str:
-        draw = hooks.current().draw
-        return repr(self) if draw is None else draw(self, form)
+        return hooks.current().draw(self, "to_svg")

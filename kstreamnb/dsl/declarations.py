@@ -296,7 +296,7 @@ class Handle(Suggesting):
         """The declaration; after its cell ran again, the successor."""
         return self._declaration.latest()
 
-    def head(self, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview | None:
+    def head(self, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
         r"""Return the first records that reach this handle when a sample comes in.
 
         Args:
@@ -314,8 +314,7 @@ class Handle(Suggesting):
             -------+-------+-----
             "shoe" | 2     | 0
         """
-        preview = hooks.current().preview
-        return None if preview is None else cast("Preview", preview(self, sample, n))
+        return cast("Preview", hooks.current().preview(self, sample, n))
 
     def declare(self, kind: str, word: str, emit: Emit, *others: Handle, **arguments: object) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
         """Declare an operation on this handle and ``others``; return a handle of a kind.

@@ -64,14 +64,10 @@ class KStreamError(Exception):
         self.hint = hint
         self.origin = origin
         self.java = java
-        if detail:
-            self.add_note(f"Detail: {detail}")
-        if hint:
-            self.add_note(f"Hint: {hint}")
-        if java and java != message:
-            self.add_note(f"Kafka Streams says: {java}")
-        if origin is not None:
-            self.add_note(f"At: {origin}")
+        known = None if java == message else java
+        for label, text in {"Detail": detail, "Hint": hint, "Kafka Streams says": known, "At": origin}.items():
+            if text:
+                self.add_note(f"{label}: {text}")
         super().add_note(f"{LINK}{self.url}")
 
     def add_note(self, note: str) -> None:

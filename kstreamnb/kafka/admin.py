@@ -211,7 +211,7 @@ class Admin:
             topics: the topics; for those that do not exist yet the defaults are returned.
             names: names of the settings, such as ``message.timestamp.after.max.ms``.
         """
-        topics = expect_texts(topics, "topics")
+        topics, names = expect_texts(topics, "topics"), expect_texts(names, "names of settings")
         resources = {topic: ConfigResource(ResourceType.TOPIC, topic) for topic in self.topics(topics)}
         if missing := [topic for topic in topics if topic not in resources]:
             cluster = self.retry(partial(self._listed, missing[0]), "listing brokers")

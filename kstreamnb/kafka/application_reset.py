@@ -26,7 +26,7 @@ from confluent_kafka import (
 
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.core.time import Duration, Instant, duration_ms
+from kstreamnb.core.time import Duration, Instant, duration_ms, format_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, expect_known
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition
@@ -155,7 +155,7 @@ def reset(
         _refuse_foreign(application, files)
     if by_duration is not None:
         now_ms = int(time.time() * 1000)  # noqa: TID251 - "before now"
-        to = _Instant(now_ms - duration_ms(by_duration, "by_duration"))
+        to = format_ms(max(0, now_ms - duration_ms(by_duration, "by_duration")))
     asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, to)
     wanted = {**asked, **dict.fromkeys(intermediate_topics, "latest")}
     expect_known("topic", wanted, topics, error=UnknownTopicError)
@@ -185,19 +185,20 @@ def _carry_out(admin: Admin, plan: ResetPlan) -> None:
         plan.checkpoint.delete()
 
 
-class _Instant(int):
-    """An instant in ms, as opposed to an offset."""
-
-
 def offsets_at(admin: Admin, topic: str, position: Beginning) -> dict[int, int]:
     """Return the offsets of a topic at "earliest", "latest", an instant, or given offsets."""
+    if not isinstance(position, Mapping | int):
+        return admin.offsets([topic], position)[topic]
     first = admin.offsets([topic], "earliest")[topic]
-    if isinstance(position, Mapping):
-        return {**first, **{int(partition): int(offset) for partition, offset in position.items()}}
-    if isinstance(position, int) and not isinstance(position, _Instant):
-        last = admin.offsets([topic], "latest")[topic]
-        return {part: max(begin, min(last[part], position)) for part, begin in first.items()}
-    return admin.offsets([topic], int(position) if isinstance(position, _Instant) else position)[topic]
+    wanted = position if isinstance(position, Mapping) else dict.fromkeys(first, position)
+    return _within(admin, topic, {**first, **{int(part): int(offset) for part, offset in wanted.items()}})
+
+
+def _within(admin: Admin, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    """Limit offsets to those that a topic has; raise ConfigError for another partition."""
+    first, last = (admin.offsets([topic], end)[topic] for end in ("earliest", "latest"))
+    expect_known(f'partition of topic "{topic}":', offsets, first, error=ConfigError)
+    return {part: max(first[part], min(last[part], offset)) for part, offset in offsets.items()}
 
 
 def committed_positions(admin: Admin, application: str, topics: Iterable[str] | None = None) -> Offsets:
@@ -262,13 +263,8 @@ def _shifted(
     missing = sorted(asked.keys() - committed.keys())
     if missing:
         raise ConfigError(f'group "{application}" has no offsets of topic "{missing[0]}" to shift')
-    first, last = admin.offsets(asked, "earliest"), admin.offsets(asked, "latest")
-    shifted = {
-        topic: {part: max(first[topic][part], min(last[topic][part], n + shift_by)) for part, n in parts.items()}
-        for topic, parts in committed.items()
-        if topic in asked
-    }
-    return {**positions, **shifted}
+    moved = {topic: {part: offset + shift_by for part, offset in committed[topic].items()} for topic in asked}
+    return {**positions, **{topic: _within(admin, topic, offsets) for topic, offsets in moved.items()}}
 
 
 def _owned(

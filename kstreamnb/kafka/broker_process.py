@@ -36,7 +36,6 @@ _JVM = text_of(__package__, "broker.jvm_options").split()
 _LISTENER = re.compile(r"^listeners=PLAINTEXT://127\.0\.0\.1:(\d+)", re.MULTILINE)
 _LOG_LINES, _LOG_BYTES = 20, 3000
 _ANSWER_S = 5.0
-_LOOK_S = 0.2
 _WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
 
 
@@ -156,9 +155,7 @@ class LocalBroker(Closing):
 
     def await_failure(self) -> BrokerError:
         """Wait until the process ends other than by `stop`, and return the error with the last lines of its log."""
-        while self.running:
-            time.sleep(_LOOK_S)
-        return self._failure(None if self._process is None else self._process.poll(), 0)
+        return self._failure(None if self._process is None else self._process.wait(), 0)
 
     def _failure(self, code: int | None, begin: int) -> BrokerError:
         """Make the error of a process that ended with a code, or that runs; its log starts at an offset of the file."""

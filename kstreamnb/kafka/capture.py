@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 from confluent_kafka import Message, TopicPartition
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import Instant
-from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.errors import ConfigError, SerdeError, expect_known
 from kstreamnb.hooks import Advance
 from kstreamnb.kafka.batch_offsets import Offsets, by_partition, ranges
 from kstreamnb.kafka.bounded_reader import BoundedReader, RawRecord, arrived, at_end, bounded_consumer, raw_records
@@ -204,9 +204,11 @@ def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[in
     if not isinstance(from_, Mapping):
         return reader.admin.offsets(reader.topics, from_)
     beginning = reader.beginning()
-    for topic in from_:
+    for topic, offsets in from_.items():
         if topic not in beginning:
             raise ConfigError(f'offsets are given for topic "{topic}", which is not captured')
+        expect_known(f'partition of topic "{topic}":', offsets, beginning[topic], error=ConfigError)
+        at_least(0, min(offsets.values(), default=0), f'offset of topic "{topic}"')  # librdkafka takes -1 for the end
     return {topic: {**parts, **from_.get(topic, {})} for topic, parts in beginning.items()}
 
 

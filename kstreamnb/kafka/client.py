@@ -120,7 +120,7 @@ def about_topic(error: KafkaError, topic: str) -> KafkaException:
 def kafka_error(
     what: str,
     error: Exception | KafkaError,
-    servers: Servers | None = None,
+    servers: Servers,
     *,
     why: KafkaError | None = None,
     hint: str | None = None,
@@ -128,7 +128,6 @@ def kafka_error(
     """Make the error of a failed call, by its kind, with Kafka's own words and those about the connection if known."""
     reason = error.args[0] if isinstance(error, KafkaException) else error
     text = reason.str() if isinstance(reason, KafkaError) else str(reason) or "no answer in time"
-    where = f' at "{shown_servers(servers)}"' if servers is not None else ""
     text = without_secrets(text if why is None else f"{text}; {why.str()}")
     code = reason.code() if isinstance(reason, KafkaError) else None
     denied = code in _DENIED or (why is not None and why.code() in _NO_LOGIN)
@@ -136,7 +135,7 @@ def kafka_error(
     hint = hint if hint and kind is BrokerError else _hint(code, why)
     permission = next((each for words, each in _PERMISSIONS.items() if what.startswith(words)), "READ")
     hint = hint and hint.replace("the permission", permission)
-    return kind(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=hint)
+    return kind(f'{what} failed at "{shown_servers(servers)}"', detail=f"Kafka says: {text}", hint=hint)
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:

@@ -7,6 +7,7 @@ commits are calls of librdkafka itself, which confluent-kafka has loaded.
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ from kstreamnb.kafka.client import connection
 
 NO_TIME = -1
 _VERSION, _OLD_VERSION = 2, 1
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _CONSUMER, _OK, _TEXT = 1, 0, 512
 
 
@@ -59,7 +61,7 @@ def decode_metadata(text: str) -> OffsetMetadata:
 
     librdkafka returns metadata without its end, so other characters may follow.
     """
-    data = _decoded(text)
+    data = b64decode(_BASE64.findall(text)[0])  # up to the first group that is not Base64
     try:
         version, stream_time_ms = struct.unpack_from(">bq", data)
         if version not in (_VERSION, _OLD_VERSION):
@@ -67,17 +69,6 @@ def decode_metadata(text: str) -> OffsetMetadata:
         return OffsetMetadata(stream_time_ms, _emitted(data[9:]) if version == _VERSION else {})
     except struct.error:
         return OffsetMetadata()
-
-
-def _decoded(text: str) -> bytes:
-    """Decode groups of four characters up to the first that is not Base64."""
-    data = b""
-    for at in range(0, len(text) - 3, 4):
-        try:
-            data += b64decode(text[at : at + 4], validate=True)
-        except ValueError:
-            break
-    return data
 
 
 def _emitted(data: bytes) -> dict[str, int]:

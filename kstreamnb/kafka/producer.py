@@ -155,6 +155,8 @@ class RecordProducer:
             try:
                 self._producer.produce(topic, *data, **arguments)
                 return
+            except KafkaException as error:  # refused at once: too large, or for an unknown partition
+                raise kafka_error(f'sending to topic "{topic}"', error, self.servers) from error
             except BufferError as error:  # full: delivered records make room
                 if (left := end - time.monotonic()) <= 0:
                     fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'
@@ -162,8 +164,6 @@ class RecordProducer:
                     hint = "send more slowly, or raise buffer.memory; buffered records are still sent"
                     raise BufferExhaustedError(fact, detail=detail, hint=hint) from error
                 self._producer.poll(min(left, 0.05))
-            except KafkaException as error:  # such as a partition that the topic does not have
-                raise kafka_error(f'sending to topic "{topic}"', error, self.servers) from error
 
     def _count(self, topic: str) -> int:
         """Return the number of partitions of a topic, asked once."""

@@ -143,8 +143,7 @@ class Replay(Queries, Suggesting, Displayed):
             counts · count | 3        | 30    |
             store counts   | 3 writes |       | 1 row, 6 bytes
         """
-        measure = hooks.current().node_seconds
-        return run_profile(self.run, measure(self) if cpu and measure is not None else None)
+        return run_profile(self.run, hooks.current().node_seconds(self) if cpu else None)
 
     def __str__(self) -> str:
         consumed = self.run.index.of_kind("consumed")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kstreamnb.core.codec import SerializedValue
@@ -14,15 +14,14 @@ from kstreamnb.samples.text import format_cell
 
 _DEPTH = 5
 _MOST_FIELDS = 60
-_DISTINCT = 1000
 
 
 @dataclass(frozen=True)
 class FieldDescription:
     """A field of a topic's records: "key", "value", or a path such as "value.items[].price".
 
-    ``missing`` counts records without the field or with null in it, among those that could hold it; ``distinct`` is
-    exact up to 1,000. ``content`` is the range of numbers, or the most frequent values.
+    ``missing`` counts records without the field or with null in it, among those that could hold it. ``content`` is the
+    range of numbers, or the most frequent values.
     """
 
     topic: str
@@ -81,8 +80,7 @@ class SampleDescription(Tabular):
         """Yield the fields as text."""
         for each in self.fields:
             names = [name if len(each.types) == 1 else f"{name} {count:,}" for name, count in each.types]
-            distinct = "" if not each.distinct else f"{each.distinct:,}"
-            distinct = f"{_DISTINCT:,} or more" if each.distinct >= _DISTINCT else distinct
+            distinct = f"{each.distinct:,}" if each.distinct else ""
             yield each.topic, each.path, ", ".join(names), f"{each.missing:,}", distinct, each.content
 
     def more(self) -> Iterator[str]:
@@ -96,81 +94,64 @@ class SampleDescription(Tabular):
 
 @dataclass
 class _Field:
-    """The values of a field seen so far; ``elements`` counts the elements of lists, which have no other length."""
+    """The values of a field; ``parent`` has the dicts that could hold it, None if each value has its own place."""
 
-    types: Counter[str] = field(default_factory=Counter)
-    values: Counter[str] = field(default_factory=Counter)
-    low: float | None = None
-    high: float | None = None
-    elements: int = 0
+    parent: _Field | None
+    values: list[object] = field(default_factory=list)
 
-    def add(self, value: object) -> None:
-        """Count a value."""
-        if value is None:
-            return
-        kind = type(value)
-        self.types["undecodable bytes" if kind is SerializedValue else kind.__name__] += 1
-        if type(value) is int or type(value) is float:
-            self.low = value if self.low is None else min(self.low, value)
-            self.high = value if self.high is None else max(self.high, value)
-        if kind is not dict and kind is not list:
-            text = format_value(value)
-            if text in self.values or len(self.values) < _DISTINCT:
-                self.values[text] += 1
+    @property
+    def holders(self) -> int:
+        """Return how many values could have been there: records, elements of lists, or dicts around the field."""
+        return len(self.values) if self.parent is None else sum(type(each) is dict for each in self.parent.values)
 
-    def described(self, topic: str, path: str, holders: int, top: int) -> FieldDescription:
-        """Return the finished description; ``holders`` is how many values could have held the field."""
-        types = tuple(sorted(self.types.items(), key=lambda each: (-each[1], each[0]))) or (("null", 0),)
-        if self.types and self.types.keys() <= {"int", "float"}:
-            low, high = format_value(self.low), format_value(self.high)
+    def described(self, topic: str, path: str, top: int) -> FieldDescription:
+        """Return the description; ``top`` is how many of the most frequent values it names."""
+        present = [value for value in self.values if value is not None]
+        counts = Counter("undecodable bytes" if type(v) is SerializedValue else type(v).__name__ for v in present)
+        types = tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0]))) or (("null", 0),)
+        texts = Counter(format_value(value) for value in present if type(value) not in (dict, list))
+        numbers = [value for value in present if type(value) is int or type(value) is float]
+        if numbers and len(numbers) == len(present):
+            low, high = format_value(min(numbers)), format_value(max(numbers))
             content = low if low == high else f"{low} … {high}"
         else:
-            most = sorted(self.values.items(), key=lambda each: (-each[1], each[0]))
+            most = sorted(texts.items(), key=lambda each: (-each[1], each[0]))
             content = ", ".join(f"{text} ({count:,})" for text, count in most[:top])
             content += f" and {len(most) - top:,} more" if len(most) > top else ""
-        missing = holders - self.types.total()
-        return FieldDescription(topic, path, types, missing, len(self.values), content)
+        return FieldDescription(topic, path, types, self.holders - len(present), len(texts), content)
 
 
 def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDescription:
     """Return the fields and partitions of records; ``top`` is how many of the most frequent values are named."""
-    fields: dict[str, defaultdict[str, _Field]] = defaultdict(lambda: defaultdict(_Field))
+    fields: dict[tuple[str, str], _Field] = {}
     partitions: dict[tuple[str, int], list[TopicRecord]] = {}
     for record in records:
         partitions.setdefault((record.topic, record.partition), []).append(record)
-        paths = fields[record.topic]
-        _walk(paths, "key", record.key, _DEPTH)
-        _walk(paths, "value", record.value, _DEPTH)
-    counts = Counter(topic for (topic, _), each in partitions.items() for _ in each)
-    every = [(topic, path) for topic, paths in sorted(fields.items()) for path in paths]
-    shown = (  # maps may have a name for each record, and each field is looked for among all
-        fields[topic][path].described(topic, path, _holders(fields[topic], path, counts[topic]), top)
-        for topic, path in every[:_MOST_FIELDS]
-    )
+        _collect(fields, record.topic, "key", record.key, _DEPTH)
+        _collect(fields, record.topic, "value", record.value, _DEPTH)
+    every = sorted(fields.items(), key=lambda each: each[0][0])
+    shown = tuple(each.described(topic, path, top) for (topic, path), each in every[:_MOST_FIELDS])
     described = tuple(_partition(*partition_id, each) for partition_id, each in sorted(partitions.items()))
-    return SampleDescription(tuple(shown), described, max(len(every) - _MOST_FIELDS, 0))
+    return SampleDescription(shown, described, max(len(every) - _MOST_FIELDS, 0))
 
 
-def _walk(fields: defaultdict[str, _Field], path: str, value: object, depth: int) -> None:
+def _collect(
+    fields: dict[tuple[str, str], _Field],
+    topic: str,
+    path: str,
+    value: object,
+    depth: int,
+    parent: _Field | None = None,
+) -> None:
     """Add a value and everything inside it."""
-    fields[path].add(value)
+    own = fields.setdefault((topic, path), _Field(parent))
+    own.values.append(value)
     if depth and isinstance(value, dict):
         for name, part in value.items():
-            _walk(fields, f"{path}.{name}", part, depth - 1)
+            _collect(fields, topic, f"{path}.{name}", part, depth - 1, own)
     elif depth and isinstance(value, list):
         for part in value:
-            _walk(fields, f"{path}[]", part, depth - 1)
-            fields[f"{path}[]"].elements += 1
-
-
-def _holders(fields: Mapping[str, _Field], path: str, records: int) -> int:
-    """Return how many values could have held a field: records, elements of lists, or dicts around it."""
-    if path in ("key", "value"):
-        return records
-    if path.endswith("[]"):
-        return fields[path].elements
-    around = max((each for each in fields if path.startswith(f"{each}.")), key=len)
-    return fields[around].types["dict"]
+            _collect(fields, topic, f"{path}[]", part, depth - 1)
 
 
 def _partition(topic: str, partition: int, records: list[TopicRecord]) -> PartitionDescription:

@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.arguments import expect, expect_number, expect_texts
+from kstreamnb.core.arguments import at_least, expect, expect_number, expect_texts
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize, shorten
 from kstreamnb.core.record import TopicRecord, headers_of
@@ -348,7 +348,8 @@ class Sample(Framed):
         Args:
             top: how many of the most frequent keys to show for each topic. Default: 3.
         """
-        expect_number(top, "number of keys to show")
+        expect_number(top, "top")
+        at_least(1, top, "top")
         return statistics_of(self.records, top)
 
     def describe(self, *, top: int = 3) -> SampleDescription:
@@ -362,7 +363,8 @@ class Sample(Framed):
             >>> [(each.path, each.content) for each in sample.describe().fields]
             [('key', '"a" (2)'), ('value', ''), ('value.n', '1 … 4')]
         """
-        expect_number(top, "number of values to show")
+        expect_number(top, "top")
+        at_least(1, top, "top")
         return describe_records(self.records, top)
 
     head = reshape.head

@@ -16,6 +16,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import clean, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
+from kstreamnb.errors import ConfigError, expect_known
 from kstreamnb.samples.description import size_of
 from kstreamnb.samples.text import format_cell
 from kstreamnb.topology.nodes import grouped
@@ -157,7 +158,9 @@ class SampleStatistics(Charted):
     topics: tuple[TopicStatistics, ...]
 
     def __getitem__(self, topic: str) -> TopicStatistics:
-        return {each.topic: each for each in self.topics}[topic]
+        by_name = {each.topic: each for each in self.topics}
+        expect_known("topic", [topic], by_name, error=ConfigError)
+        return by_name[topic]
 
     @property
     def charts(self) -> Charts:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +30,6 @@ from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.hints import expect_known
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
-COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**9  # up to here times read better as plain numbers
 _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
@@ -205,7 +205,7 @@ def _header_text(data: bytes) -> str:
     return text if plain else f"bytes:{data.hex()}"
 
 
-def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | None = None) -> str:
+def format_records(records: Iterable[TopicRecord]) -> str:
     """Return records as an aligned table; partitions, offsets and headers only if some record has one.
 
     Example:
@@ -214,7 +214,7 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
         sales | shoe | {"quantity": 1} | 5    | 0
     """
     rows = list(records)
-    names = tuple(columns) if columns is not None else columns_of(rows)
+    names = columns_of(rows)
     return text_table(names, record_cells(rows, names), rule=False)
 
 
@@ -250,20 +250,13 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     The first line names the columns, in any order. Markdown's outer bars and rule are skipped, and so are empty lines
     and lines that begin with ``#``. ``topic`` is the topic of a table without such a column.
     """
-    names: list[str] | None = None
+    names = table_columns(text)
     rows: list[dict[str, Any]] = []
-    expect(text, str, "table", hint="pass one string")
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
-            continue
-        cells = [cell.replace("\\|", "|").strip() for cell in _CELL_END.split(_without_bars(line))]
-        if names is None:
-            names = _check_columns(cells, number)
-            continue
+    for number, line, cells in islice(_lines(text), 1, None):
         if "time" in names and not rows and not "".join(cells[names.index("time") :][:1]):
             detail = "an empty time repeats that of the row above, and there is none"
             hint = "fill in the first time, or omit the column: all times are then 0"
-            raise ConfigError(f"line {number} of the table has no time: {line.strip()}", detail=detail, hint=hint)
+            raise ConfigError(f"line {number} of the table has no time: {line}", detail=detail, hint=hint)
         if len(cells) > len(names):
             fact = f"line {number} of the table has {len(cells)} cells but {len(names)} columns"
             raise ConfigError(fact, hint="escape a bar within a cell as \\|")
@@ -271,21 +264,18 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
         try:
             row.update(_parse_row(dict(zip(names, cells, strict=False))))
         except ConfigError as error:
-            error.add_note(f"At: line {number} of the table: {line.strip()}")
+            error.add_note(f"At: line {number} of the table: {line}")
             raise
         rows.append(row)
-    if names is None:
-        raise ConfigError("the table is empty", hint="the first line names the columns: topic | key | value | time")
     return rows
 
 
-def _without_bars(line: str) -> str:
-    text = line.strip()
-    text = text[1:] if text.startswith("|") else text
-    return text[:-1] if text.endswith("|") and not text.endswith("\\|") and line.strip().startswith("|") else text
-
-
-def _check_columns(cells: list[str], number: int) -> list[str]:
+def table_columns(text: str) -> list[str]:
+    """Return the names of a table's columns, which its first line has."""
+    expect(text, str, "table", hint="pass one string")
+    number, _, cells = next(_lines(text), (0, "", []))
+    if not cells:
+        raise ConfigError("the table is empty", hint="the first line names the columns: topic | key | value | time")
     names = [{"timestamp": "time"}.get(cell.lower(), cell.lower()) for cell in cells]
     unknown = [cell for cell, name in zip(cells, names, strict=True) if name not in COLUMNS]
     if unknown or len(set(names)) < len(names):
@@ -297,21 +287,39 @@ def _check_columns(cells: list[str], number: int) -> list[str]:
     return names
 
 
+def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, text and cells of the lines of a table, without comments and Markdown's rule."""
+    for number, full in enumerate(text.splitlines(), 1):
+        line = full.strip()
+        if line and not line.startswith("#") and not _RULE.fullmatch(line):
+            yield number, line, [cell.replace("\\|", "|").strip() for cell in _CELL_END.split(_without_bars(line))]
+
+
+def _without_bars(line: str) -> str:
+    if not line.startswith("|"):
+        return line
+    return line[1:-1] if line.endswith("|") and not line.endswith("\\|") else line[1:]
+
+
 def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name, cell in cells.items():
-        if name in ("key", "value"):
-            row[name] = parse_cell(cell)
-        elif name == "headers":
-            row[name] = _parse_headers(cell)
-        elif not cell:
-            continue
-        elif name == "topic":
-            row[name] = str(parse_cell(cell))
-        elif name == "time":
-            row[name] = _parse_time(cell)
-        elif not re.fullmatch(r"-1|\d+", cell):  # an unassigned record has -1
-            raise ConfigError(f'{name} must be an integer, got "{cell}"')
-        else:
-            row[name] = int(cell)
-    return row
+    """Return the values of a row by column; an empty cell counts only as a key, a value or headers."""
+    return {name: _PARSERS[name](cell) for name, cell in cells.items() if cell or name in _MAY_BE_EMPTY}
+
+
+def _parse_number(name: str, cell: str) -> int:
+    if not re.fullmatch(r"-1|\d+", cell):  # an unassigned record has -1
+        raise ConfigError(f'{name} must be an integer, got "{cell}"')
+    return int(cell)
+
+
+_MAY_BE_EMPTY = ("key", "value", "headers")
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "topic": lambda cell: str(parse_cell(cell)),
+    "key": parse_cell,
+    "value": parse_cell,
+    "time": _parse_time,
+    "partition": partial(_parse_number, "partition"),
+    "offset": partial(_parse_number, "offset"),
+    "headers": _parse_headers,
+}
+COLUMNS = tuple(_PARSERS)

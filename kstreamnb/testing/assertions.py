@@ -12,7 +12,7 @@ from kstreamnb.display.diff import diff as described_diff
 from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
-from kstreamnb.samples.text import format_records
+from kstreamnb.samples.text import record_cells, table_columns
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff, RunOutputs
@@ -97,17 +97,14 @@ def assert_outputs_equal(
         >>> assert_outputs_equal("topic | key | value \n counts | shoe | 2", found)
     """
     check_arguments(assert_outputs_equal, locals())
-    wanted: Iterable[TopicRecord]
     if isinstance(expected, str):
-        header = next(line for line in expected.splitlines() if line.strip())
-        columns = columns or [name.strip() for name in header.strip().strip("|").split("|")]
-        wanted = Sample.from_text(expected)
-    else:
-        wanted = expected
+        columns = columns or table_columns(expected)
+        expected = Sample.from_text(expected)
     shown = list(columns or ("topic", "key", "value", "time", "partition", "headers"))
-    before, after = (_lines(records, shown) for records in (wanted, actual))
-    if before[1:] != after[1:]:
-        table = "\n".join(line for line in ndiff(before, after) if not line.startswith("?"))
+    before, after = ([" | ".join(row) for row in record_cells(list(records), shown)] for records in (expected, actual))
+    if before != after:
+        title = " | ".join(shown)
+        table = "\n".join(line for line in ndiff([title, *before], [title, *after]) if not line.startswith("?"))
         raise AssertionError(f"the outputs differ (- missing, + unexpected):\n{table}")
 
 
@@ -127,9 +124,3 @@ def _description(thing: Described) -> TopologyDescription:
     if isinstance(thing, Topology):
         return thing.description()
     return parse_description(thing) if isinstance(thing, str) else thing
-
-
-def _lines(records: Iterable[TopicRecord], columns: list[str]) -> list[str]:
-    """Return one line per record, each cell as wide as it is, so that equal records give equal lines."""
-    table = format_records(list(records), columns=columns)
-    return [" | ".join(cell.strip() for cell in line.split(" | ")) for line in table.splitlines() if "-+-" not in line]

@@ -119,6 +119,9 @@ def _module(path_or_name: str) -> Any:
         module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
+    if path_or_name[:1] in ("", "."):  # such as a path without its ending, which Python takes for a relative import
+        hint = "name a module such as shop.app, or a file such as ./app.py"
+        raise ConfigError(f'module "{path_or_name}" does not exist', hint=hint)
     sys.path.insert(0, "")
     try:
         return importlib.import_module(path_or_name)

@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import sys
-import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -67,7 +66,6 @@ def diagnose() -> Diagnosis:
         Ability("driver", f"Python {platform.python_version()}"),
         _pictures(),
         _extra("notebook", "ipython", "ipywidgets", "anywidget"),
-        _browser(),
         _extra("samples", "pandas", "pyarrow"),
         _extra("kafka", "confluent-kafka"),
         java_ability,
@@ -120,15 +118,6 @@ def _pictures() -> Ability:
         why = str(error)
     remedy = "install Graphviz (dot)" if why or ability.remedy else ""
     return Ability("pictures", f"{ability.facts}: {why}" if why and ability.ready else ability.facts, remedy)
-
-
-def _browser() -> Ability:
-    """Check for a browser in which JupyterLab can open."""
-    try:
-        return Ability("browser", webbrowser.get().name or "the system's default")  # on Windows it has no name
-    except webbrowser.Error:
-        remedy = "in a browser on another machine, open the address that JupyterLab prints"
-        return Ability("browser", "no browser was found here", remedy)
 
 
 def _java() -> Ability:

@@ -69,6 +69,10 @@ def test_a_capture_begins_where_it_is_told(servers, topic):
     assert [] == list(Sample.capture(servers, orders, from_="latest", seconds=0.3))
     with pytest.raises(ConfigError, match='offsets are given for topic "x"'):
         Sample.capture(servers, orders, from_={"x": {0: 1}})
+    with pytest.raises(ConfigError, match='"7" does not exist'):
+        Sample.capture(servers, orders, from_={orders: {7: 1}})
+    with pytest.raises(ConfigError, match="must be at least 0, got -1"):
+        Sample.capture(servers, orders, from_={orders: {0: -1}})
 
 
 def test_a_capture_that_follows_gets_what_comes(servers, topic):

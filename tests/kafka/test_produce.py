@@ -102,6 +102,13 @@ def test_what_cannot_be_sent_is_told(servers, topic):
         producer.send(orders, 5, 1)
 
 
+def test_a_partition_that_does_not_exist_is_an_error_of_the_kit(servers, topic):
+    """The client refuses it at once if it knows the topic, otherwise once it does."""
+    orders = topic(2)
+    with pytest.raises(BrokerError, match="sending to topic"):
+        produce(servers, [TopicRecord(orders, 7, 0, 5, "a", 1)], keep_partitions=True)
+
+
 def test_a_hundred_records_tell_where_they_lie(servers, topic):
     """S2-08, S1-36: futures hold partition and offset; `result()` waits for them; counts follow Kafka's hash."""
     mine = topic(4)

@@ -7,9 +7,11 @@ import time
 import pytest
 from confluent_kafka import Consumer
 
-from kstreamnb.errors import ApplicationStateError, CheckpointError, FencedError
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, FencedError
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.output_batch import columns_of
+from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.topology.topology import Topology
@@ -67,6 +69,22 @@ def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):
     topic(1, "-x-changelog")
     assert () == reset(servers, name, topology=Topology(), dry_run=True).topics
     assert (f"{name}-x-changelog",) == reset(servers, name, dry_run=True).topics
+
+
+def test_the_next_deployment_begins_within_the_topic(servers, topic, name):
+    """At a time before now, and at offsets that are limited to those that the topic has."""
+    orders = topic(2)
+    produce(servers, [TopicRecord(orders, 0, at, 1 + at, "a", at) for at in range(3)], keep_partitions=True)
+
+    def begin(**options):
+        return reset(servers, name, dry_run=True, **{"input_topics": [orders], **options}).positions[orders]
+
+    assert {0: 3, 1: 0} == begin(by_duration="1h")
+    assert {0: 0, 1: 0} == begin(by_duration="200000d")
+    assert {0: 3, 1: 0} == begin(to=5)
+    assert {0: 3, 1: 0} == begin(input_topics={orders: {0: 200}})
+    with pytest.raises(ConfigError, match='"7" does not exist'):
+        begin(input_topics={orders: {7: 1}})
 
 
 def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic, name, tmp_path):

@@ -155,6 +155,11 @@ def test_a_replay_has_the_partitions_of_its_sample(run, tmp_path):
         (["describe", "nowhere.py"], 'ConfigError: file "nowhere.py" does not exist'),
         (["describe", "no_such_module"], 'ConfigError: module "no_such_module" does not exist'),
         (
+            ["describe", "./app_of_test:build"],
+            'ConfigError: module "./app_of_test" does not exist\nHint: name a module',
+        ),
+        (["describe", ""], 'ConfigError: module "" does not exist'),
+        (
             ["describe", "two_apps.py"],
             'ConfigError: "two_apps.py" does not have one topology\nDetail: it has other, third',
         ),

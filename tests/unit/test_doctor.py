@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import tomllib
-import webbrowser
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -138,13 +137,3 @@ def test_a_package_of_another_version_does_not_fit(package: str, version: str, p
 )
 def test_versions_are_compared_by_their_numbers(installed: str, limits: str, fits: bool) -> None:
     assert doctor._fits(installed, limits) is fits
-
-
-def test_a_machine_without_a_browser_is_told_where_to_open_jupyterlab(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server has none; the address that JupyterLab prints is opened elsewhere."""
-    monkeypatch.setattr(webbrowser, "_tryorder", [])
-    monkeypatch.setattr(webbrowser, "_browsers", {})
-    assert "open the address that JupyterLab prints" in ability("browser").remedy
-    monkeypatch.setenv("BROWSER", "firefox")
-    webbrowser.register("firefox", None, webbrowser.GenericBrowser("firefox"))
-    assert (ability("browser").ready, ability("browser").facts) == (True, "firefox")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 from hypothesis import given, settings
 
@@ -61,6 +62,29 @@ def test_the_smallest_sample_that_breaks_a_law_is_found() -> None:
     assert str(broken).startswith("the law is broken by 2 records: it is false")
 
 
+@pytest.mark.parametrize("seen", [(0.1, 2.7), (1e300, 2e300), (1e308, -1e308), (float("nan"), 1.5), (3, 2**70)])
+def test_any_numbers_may_be_in_the_example(seen: tuple[float, ...]) -> None:
+    """Generated numbers are finite, also if those of the example have no short form, are very large, or are not."""
+    rows = [("payments", 0, at, at, "ann", {"price": price}) for at, price in enumerate(seen)]
+    builder = ks.StreamsBuilder("prices")
+    builder.stream("payments").map_values(str).to("prices")
+
+    @settings(max_examples=50, deadline=None, derandomize=True)
+    @given(sample=ks.testing.samples(builder.build(), ks.Sample.from_records(rows)))
+    def run(sample: ks.Sample) -> None:
+        for record in sample:
+            assert abs(record.value["price"]) < float("inf") or record.value["price"] != record.value["price"]
+
+    run()
+
+
+def test_a_law_may_return_a_truth_value_of_numpy() -> None:
+    """A comparison of columns is not Python's own False."""
+    broken = ks.testing.counterexample(alerts(2), EXAMPLE, lambda run: numpy.bool_(False), examples=5)
+    assert broken is not None
+    assert broken.error is None
+
+
 def test_the_same_search_finds_the_same_sample() -> None:
     """Runs are deterministic and write no database."""
     found = [ks.testing.counterexample(alerts(2), EXAMPLE, no_alert_without_three_payments) for _ in range(2)]
@@ -78,6 +102,14 @@ def test_an_error_of_the_run_breaks_the_law() -> None:
     assert len(broken.sample) == 1
     assert "ProcessingError" in broken.title
     assert broken.replay is not None
+
+
+def test_a_search_without_records_or_examples_is_refused() -> None:
+    """In words of the kit, not of Hypothesis."""
+    with pytest.raises(ConfigError, match="records must be at least 1, got 0"):
+        ks.testing.counterexample(alerts(2), EXAMPLE, bool, records=0)
+    with pytest.raises(ConfigError, match="examples must be at least 1, got 0"):
+        ks.testing.counterexample(alerts(2), EXAMPLE, bool, examples=0)
 
 
 def test_an_example_of_other_topics_is_refused() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kstreamnb import Sample, StreamsBuilder, TopologyTestDriver
+from kstreamnb.errors import ConfigError
 from kstreamnb.testing import assert_outputs_equal, assert_topology_equal, nbval_sanitizers
 from kstreamnb.testing.fixtures import topology_driver
 from kstreamnb.topology.topology import Topology
@@ -50,6 +51,31 @@ def test_only_the_columns_of_a_typed_table_count() -> None:
     assert_outputs_equal("topic | key | value\n out | a | 1", found)
     with pytest.raises(AssertionError, match="the outputs differ"):
         assert_outputs_equal("topic | key | value | time\n out | a | 1 | 78", found)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "# a note\ntopic | key | value\nout | a | 1",
+        "Topic | Key | Value | Timestamp\nout | a | 1 | 77",
+        "| topic | key | value |\n|---|---|---|\n| out | a | 1 |",
+    ],
+)
+def test_an_expected_table_has_every_form_that_samples_read(table: str) -> None:
+    """Comments, capitals, the other name of the time, and Markdown."""
+    assert_outputs_equal(table, Sample.from_text("topic | key | value | time\nout | a | 1 | 77"))
+
+
+def test_an_empty_expected_table_is_refused_in_words() -> None:
+    """The error is that of a sample without rows."""
+    with pytest.raises(ConfigError, match="the table is empty"):
+        assert_outputs_equal("", Sample.from_text("topic | value\nout | 1"))
+
+
+def test_a_value_that_looks_like_a_rule_is_compared() -> None:
+    """Records are compared cell by cell, whatever their text."""
+    with pytest.raises(AssertionError, match="the outputs differ"):
+        assert_outputs_equal("topic | value\nout | a-+-b", Sample.from_text("topic | value\nout | c-+-d"))
 
 
 def test_the_sanitiser_file_is_there() -> None:

@@ -59,8 +59,7 @@ class WarmUp:
         def run() -> None:
             try:
                 own.sparkContext.setJobGroup(group, "warms the session up")
-                if (job := hooks.current().warm_up) is not None:
-                    job(own, lambda: not self.unwanted.is_set())
+                hooks.current().warm_up(own, lambda: not self.unwanted.is_set())
             finally:
                 self.unwanted.set()
 

@@ -58,6 +58,12 @@ def test_one_name_instead_of_a_list_of_topics_is_refused(call: Callable[[Admin, 
     assert "write ['orders']" in "".join(caught.value.__notes__)
 
 
+def test_one_name_of_a_setting_is_refused() -> None:
+    """As for topics."""
+    with pytest.raises(ConfigError, match=r"names of settings must be a list, got 'retention.ms'"):
+        Admin(NOBODY).settings(["orders"], "retention.ms")
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

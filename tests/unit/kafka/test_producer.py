@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.errors import BufferExhaustedError, EngineError, SerdeError
+from kstreamnb.errors import BufferExhaustedError, EngineError, RecordRefusedError, SerdeError
 from kstreamnb.kafka.client import connection
 from kstreamnb.kafka.log_handler import KafkaLogHandler
 from kstreamnb.kafka.producer import RecordProducer, flushed
@@ -49,6 +49,13 @@ def test_what_a_serde_cannot_write_is_refused_at_the_first_send(key: Any, value:
         producer.send("my-topic", key, value)
     assert said == raised.value.message
     producer.flush()
+
+
+def test_a_record_that_is_too_large_is_refused_with_an_error_of_the_kit() -> None:
+    """Kafka's client refuses it before it asks a broker."""
+    producer = RecordProducer({"bootstrap.servers": NOWHERE, "message.max.bytes": 1000})
+    with pytest.raises(RecordRefusedError, match='sending to topic "my-topic" failed'):
+        producer.send("my-topic", "k", "x" * 2000)
 
 
 def test_without_a_broker_the_callback_is_told_within_the_delivery_timeout() -> None:

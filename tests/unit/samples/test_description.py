@@ -27,6 +27,16 @@ def test_a_field_that_some_records_lack_is_counted_as_missing() -> None:
     assert found["orders.key"] == ("str", "0", "2", '"a" (3), "b" (1)')
 
 
+def test_a_name_with_a_dot_belongs_to_the_dict_that_has_it() -> None:
+    """A path that begins like another one is not inside it."""
+    values = {"who": {"age": 7}, "who.name": "ann"}, {"who": {"age": 8}}, {"who": {"age": 9}}
+    sample = ks.Sample.from_records([("orders", 0, at, at, "a", value) for at, value in enumerate(values)])
+    assert {each.path: each.missing for each in sample.describe().fields}["value.who.name"] == 2
+    odd = {"a": 1, "a.b": "c"}
+    (*_, last) = ks.Sample.from_records([("orders", 0, 0, 0, "k", odd)]).describe().fields
+    assert (last.path, last.missing) == ("value.a.b", 0)
+
+
 def test_types_that_differ_are_counted_apart() -> None:
     """A field that is a number in one record and text in another is shown with both types."""
     assert rows()["orders.value.n"][0] == "int 1, str 1"

@@ -165,6 +165,11 @@ def test_statistics_tell_keys_skew_and_lateness():
     skewed = _sample([("a", 0, 0, "x", 1)] * 3 + [("a", 1, 0, "x", 1)]).statistics()["a"]
     assert 1.5 == skewed.skew
     assert "no records" == str(Sample(()).statistics())
+    with pytest.raises(ConfigError, match='topic "b" does not exist'):
+        _sample(rows).statistics()["b"]
+    for call in (_sample(rows).statistics, _sample(rows).describe):
+        with pytest.raises(ConfigError, match="top must be at least 1, got -1"):
+            call(top=-1)
 
 
 def test_fields_are_redacted_wherever_they_are():
