@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import webbrowser
 from codecs import BOM_UTF8
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,9 +207,3 @@ def test_the_doctor_names_the_remedy_on_windows(monkeypatch: pytest.MonkeyPatch)
     assert "WSL" in remedies["spark"]
     assert "WSL" in remedies["local broker"]
     assert not remedies["driver"]
-
-
-def test_a_browser_without_a_name_is_the_systems_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Windows the browser has none."""
-    monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.BaseBrowser())
-    assert next(each.facts for each in doctor.diagnose().abilities if each.name == "browser") == "the system's default"

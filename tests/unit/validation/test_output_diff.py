@@ -68,7 +68,7 @@ def test_a_preview_shows_the_first_of_all_records() -> None:
     """Objects that no serde could write are shown as they are; the number of records is stated."""
     builder = ks.StreamsBuilder()
     dates = builder.stream("in").filter(lambda _, n: n % 2 == 0).map_values(lambda n: dt.date(2020, 1, n + 1))
-    found = preview(upstream_topology(dates), records(*range(10), topic="in"), 2, partitions=3)
+    found = preview(upstream_topology(dates), records(*range(10), topic="in"), 2)
     assert [dt.date(2020, 1, 1), dt.date(2020, 1, 3)] == [record.value for record in found.records]
     assert "2 of 5 records, from 10 input records" == found.title
 
@@ -77,7 +77,9 @@ def test_a_preview_runs_across_repartition_topics_and_tables() -> None:
     """Counts after a change of key, on several partitions."""
     builder = ks.StreamsBuilder()
     counts = builder.stream("in").group_by(lambda _, n: str(n % 3)).count()
-    found = preview(upstream_topology(counts), records(*range(7), topic="in"), 10, partitions={"in": 2})
+    sample = [record._replace(partition=n % 2) for n, record in enumerate(records(*range(7), topic="in"))]
+    found = preview(upstream_topology(counts), sample, 10)
+    assert 2 == found.partitions
     assert 7 == found.total
     assert 3 == max(record.value for record in found.records)
 
