@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -168,9 +169,11 @@ class TaskGroup:
         index = route.tasks[partition]
         try:
             self.order[index].run(topic, partition, list(map(self.numbered, rows)))
-        finally:
-            read = self.collect(index)
-        return read
+        except BaseException:
+            for row in self.collect(index):
+                self.numbered(row)
+            raise
+        return self.collect(index)
 
     def settle(self, rows: list[OutputRow], process: ProcessRows | None = None) -> None:
         """Process rows and their consequences: breadth first, or as Kafka's test driver does.
@@ -191,8 +194,14 @@ class TaskGroup:
             return
         process = process or self.run
         while rows:
-            parts = self._in_order(rows) if len(rows) > 1 else [rows]
-            rows = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
+            parts, rows = deque(self._in_order(rows) if len(rows) > 1 else [rows]), []
+            try:
+                while parts:
+                    rows += process(parts.popleft())
+            except BaseException:
+                for row in chain(rows, *parts):
+                    self.numbered(row)  # no task reads it, but it has its offset in the log
+                raise
 
     def _merge(self, index: int, rows: list[OutputRow]) -> list[OutputRow]:
         """Process rows that one task reads in order of the times that extractors give; return what tasks have to read.

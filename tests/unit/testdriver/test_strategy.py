@@ -150,6 +150,27 @@ def test_only_tasks_that_merge_by_extractors_process_one_record_at_a_time() -> N
     assert [False, False, False, True] == [ks.TopologyTestDriver(each).router.merges_written for each in topologies]
 
 
+@pytest.mark.parametrize("records", [1, 3])
+def test_offsets_after_an_error_are_those_of_the_log(records: int) -> None:
+    """Records that the failed run wrote and nobody read count as well."""
+
+    class Located(ks.Processor[Any, Any, Any, Any]):
+        def process(self, record: ks.Record[Any, Any]) -> None:
+            metadata: Any = self.context.record_metadata()
+            self.context.forward(record.with_value((1 // record.value, metadata.partition, metadata.offset)))
+
+    builder = ks.StreamsBuilder("offsets")
+    builder.stream("in").flat_map(lambda key, value: [(each, value) for each in "abcdef"]).to("all")
+    builder.stream("all").process(Located).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions={"in": 1, "all": 3})
+    with pytest.raises(ks.errors.ProcessingError):
+        driver.pipe([TopicRecord("in", 0, 0, at, "x", int(at < records - 1)) for at in range(records)])
+    driver.pipe([TopicRecord("in", 0, 0, 99, "x", 1)])
+    written, read = (driver.create_output_topic(topic).read_records_to_list()[-6:] for topic in ("all", "out"))
+    expected = {(record.key, 1, record.partition, record.offset) for record in written}
+    assert expected == {(record.key, *record.value) for record in read}
+
+
 def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None:
     """Records before the failing one are processed, and none of the waiting ones is processed later."""
 
