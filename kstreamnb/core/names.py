@@ -27,8 +27,9 @@ def check_text(name: object, kind: str = "name") -> str:
     """
     if isinstance(name, str):
         return name
-    hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else method_hint(name)
-    raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint or 'name it: "orders"')
+    hint = method_hint(name) if hasattr(name, "extract") else None  # a TopicNameExtractor of Java
+    hint = "pass the names as separate arguments" if isinstance(name, list | tuple) else hint or 'name it: "orders"'
+    raise TopologyError(f'{kind} must be a string, got type "{type(name).__name__}"', hint=hint)
 
 
 def check_resource_name(name: object, kind: str = "name", *, error: type[KStreamError] = TopologyError) -> str:

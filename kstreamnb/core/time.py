@@ -6,6 +6,7 @@ The spine never reads the machine's clock: the driver and Spark own a `Clock` an
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from operator import index
@@ -78,7 +79,8 @@ def time_ms(value: object, what: str) -> int:
     if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
         return value
     if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
-        return time_ms(index(value), what)
+        with suppress(TypeError):  # an array has the method, too
+            return time_ms(index(value), what)
     raise ConfigError(f"{what} must be a 64-bit integer, got {value!r}", hint=_AS_MS)
 
 

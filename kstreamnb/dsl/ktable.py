@@ -446,14 +446,14 @@ def _declare(
         raise TopologyError(f'"{word}" takes a joiner, or a foreign key and a joiner')
     with_key = bool(fields.pop("with_key", False))
     join = JoinSpec(how, taking(fields.pop("joiner"), "left", "right"), with_key)
-    foreign_key, joined = fields.pop("foreign_key", None), fields.pop("table_joined", None)
+    key_of = taking(fields.pop("foreign_key"), "value", key=with_key) if "foreign_key" in fields else None
+    joined = fields.pop("table_joined", None)
     partitioners = {name: fields.pop(name) for name in ("partitioner", "other_partitioner") if name in fields}
     table = materialization((), fields)
-    if foreign_key is None:
+    if key_of is None:
         return left.declare("table", word, emit_join_tables, right, join=join, table=table)
     if how == "outer":
         raise TopologyError("foreign-key joins of tables cannot be outer joins", hint="use left_join")
-    key_of = taking(foreign_key, "value", key=with_key)
     tables = combined(TableJoined, joined, name=table.name, **partitioners)
     return left.declare("table", word, emit_join_foreign, right, join=join, table=table, key_of=key_of, options=tables)
 

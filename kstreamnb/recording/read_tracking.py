@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
+from kstreamnb.core.time import instant_ms
 from kstreamnb.state.rows_by_key import position_of
 from kstreamnb.state.store import Rows, Store
 from kstreamnb.topology.topology import Topology
@@ -52,7 +53,7 @@ _LOOKUPS: dict[str, Callable[..., Hashable]] = {
     "get": lambda encode, key, as_of=None: encode(key),
     "row": lambda encode, key, as_of=None: encode(key),
     "row_at": lambda encode, key, at: (encode(key), at),
-    "fetch_session": lambda encode, key, start, end: (encode(key), (end, start)),
+    "fetch_session": lambda encode, key, start, end: (encode(key), (instant_ms(end), instant_ms(start))),
 }
 
 

@@ -180,7 +180,7 @@ class Sample(Framed):
         gaps = whole_with_gaps(frame, roles.read(dict(schema))) if kind == "pandas" else ()
         notes = [f'whole numbers of column "{name}" are floats, because it has gaps: .astype("Int64")' for name in gaps]
         times = list(map(operator.itemgetter(3), records))
-        if partition is None and any(map(operator.gt, times, times[1:])):
+        if partition is None and not order and any(map(operator.gt, times, times[1:])):
             notes.append(f'rows are not sorted by time: order_by="{timestamp}" sorts them')
         return cls(records, (f"from {'an' if kind == 'arrow' else 'a'} {kind} frame", *notes), schema)
 

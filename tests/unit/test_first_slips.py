@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -594,6 +595,19 @@ def test_partitioners_topic_names_and_serializers_are_passed_by_their_methods() 
     assert _hint_of(lambda: stream.to(5)) == 'name it: "orders"'
     serde: Any = ks.Serdes.serde_from
     assert _hint_of(lambda: serde(Write(), bytes.decode)) == "pass its method: Write(…).serialize"
+
+
+@pytest.mark.parametrize("name", [b"orders", bytearray(), np.array([1]), pd.DataFrame(), ks.Serdes.string()])
+def test_no_method_is_suggested_for_what_implements_no_interface(name: Any) -> None:
+    """Bytes and arrays have a ``partition``, frames an ``apply`` and serdes a ``serialize``."""
+    assert _hint_of(lambda: ks.StreamsBuilder("slips").stream("in").to(name)) == 'name it: "orders"'
+
+
+@pytest.mark.parametrize("function", [b"orders", np.array([1]), ks.Serdes.string()])
+def test_what_is_not_a_function_is_answered_with_one(function: Any) -> None:
+    """Not with a method that takes other arguments."""
+    hint = _hint_of(lambda: ks.StreamsBuilder("slips").stream("in").filter(function))
+    assert hint == "write it as lambda key, value: …"
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class Snapshot(Tabular):
     def raw(self, task: str, store: str) -> dict[Any, Any]:
         """Return a store of one task in raw form."""
         expect_known("task", [task], list(self._run.tasks), error=StateError)
-        expect_known(f'store of task "{task}"', [store], list(self._run.tasks[task].stores), error=StateError)
+        expect_known(f'in task "{task}", store', [store], list(self._run.tasks[task].stores), error=StateError)
         return self._run.index.rows(task, store, self.step)
 
     def state_vars(self, task: str) -> dict[tuple[str, str], Any]:

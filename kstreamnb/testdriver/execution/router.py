@@ -8,7 +8,7 @@ first. The layout ``single`` follows Kafka's own test driver instead, including 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
@@ -109,6 +109,18 @@ class Router:
             return serialized.popitem()[1]
         remaining = {topic: iter(of_topic) for topic, of_topic in serialized.items()}
         return [next(remaining[record[0]]) for record in records]
+
+    @cached_property
+    def merges_written(self) -> bool:
+        """Return whether a task merges topics that tasks write by the times of a source's own extractor."""
+        written = set(chain.from_iterable(self.written))
+        for plan in self.plans:
+            sources = [node for name in plan.nodes if isinstance(node := self.topology.nodes[name], Source)]
+            own = [each for each in sources if has_own_extractor(each, self.config)]
+            several = len(sources) > 1 or any(len(each.topics) != 1 for each in own)
+            if several and any(topic is None or each.reads(topic) for topic in written for each in own):
+                return True
+        return False
 
     def _find_levels(self) -> list[int] | None:
         groups = [plan.subtopologies for plan in self.plans]

@@ -64,7 +64,7 @@ def process(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
 
 def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Strategy:
     """Return the fastest strategy that produces the result of record-by-record processing."""
-    if len(batch) < _FEW or router.layout == "single":
+    if len(batch) < _FEW or router.layout == "single" or router.merges_written:
         return sequential.run
     if any(router.reader(topic).is_global for topic in batch.topics) or batch.merges_by_event_time(router):
         return sequential.run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -22,6 +23,7 @@ from kstreamnb.testdriver.execution.input_batch import least_head_order
 from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
+from kstreamnb.topology.nodes import grouped
 
 ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
 """Serdes of keys and values, None for bytes; None if nothing is converted."""
@@ -167,9 +169,11 @@ class TaskGroup:
         index = route.tasks[partition]
         try:
             self.order[index].run(topic, partition, list(map(self.numbered, rows)))
-        finally:
-            read = self.collect(index)
-        return read
+        except BaseException:
+            for row in self.collect(index):
+                self.numbered(row)
+            raise
+        return self.collect(index)
 
     def settle(self, rows: list[OutputRow], process: ProcessRows | None = None) -> None:
         """Process rows and their consequences: breadth first, or as Kafka's test driver does.
@@ -179,14 +183,39 @@ class TaskGroup:
             process: processes those of one partition. Default: `run`.
         """
         if process is None and self.router.layout == "single":
-            self._queue(rows)
+            self._queue(0, rows)
             while rows and self.order[0].run_ready(1):
-                self._queue(self.collect(0))
+                self._queue(0, self.collect(0))
+            return
+        if process is None and self.router.merges_written:
+            while rows:
+                by_task = grouped(rows, lambda row: self.reader_of(row[:2]))
+                rows = [*chain.from_iterable(self._merge(index, by_task[index]) for index in sorted(by_task))]
             return
         process = process or self.run
         while rows:
-            parts = self._in_order(rows) if len(rows) > 1 else [rows]
-            rows = process(parts[0]) if len(parts) == 1 else [*chain.from_iterable(map(process, parts))]
+            parts, rows = deque(self._in_order(rows) if len(rows) > 1 else [rows]), []
+            try:
+                while parts:
+                    rows += process(parts.popleft())
+            except BaseException:
+                for row in chain(rows, *parts):
+                    self.numbered(row)  # no task reads it, but it has its offset in the log
+                raise
+
+    def _merge(self, index: int, rows: list[OutputRow]) -> list[OutputRow]:
+        """Process rows that one task reads in order of the times that extractors give; return what tasks have to read.
+
+        One at a time, because the next one may read global stores that it changes.
+        """
+        caused = list[OutputRow]()
+        self._queue(index, rows)
+        try:
+            while self.order[index].run_ready(1):
+                caused += self.collect(index)
+        finally:
+            caused += self.collect(index)  # dead letters, and what was written before an error
+        return caused
 
     def _in_order(self, rows: list[OutputRow]) -> list[list[OutputRow]]:
         """Sort records that one record caused: by the task that reads them, then in the order in which it takes them.
@@ -240,7 +269,7 @@ class TaskGroup:
             rows += self.collect(index)
         self.settle(rows)
 
-    def _queue(self, rows: list[OutputRow]) -> None:
-        """Queue rows for the only task of the layout "single"."""
+    def _queue(self, index: int, rows: list[OutputRow]) -> None:
+        """Queue rows for a task, which chooses the next one itself."""
         for row in rows:
-            self.order[0].push(row[0], row[1], (self.numbered(row),))
+            self.order[index].push(row[0], row[1], (self.numbered(row),))

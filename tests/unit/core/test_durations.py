@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +124,13 @@ def test_other_instants_are_refused(value):
     """A value that is not a moment is named by its type or text."""
     with pytest.raises(ConfigError, match="is not an instant"):
         instant_ms(value)
+
+
+def test_a_numpy_array_is_not_an_instant():
+    """Unlike a number of NumPy's, it only seems to be an integer."""
+    assert instant_ms(np.int64(7)) == 7
+    with pytest.raises(ConfigError, match="time must be a 64-bit integer, got array"):
+        instant_ms(np.array([1, 2]))
 
 
 def test_an_instant_beyond_the_calendar_stays_a_number():

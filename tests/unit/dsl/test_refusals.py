@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -232,6 +232,14 @@ def test_arguments_of_joins_go_by_position_or_by_name() -> None:
     other.orders.join(other.paid, joiner=pair, windows=WINDOWS, name="paid")
     other.names.join(other.prices, foreign_key=key, joiner=pair)
     assert one.builder.build() == other.builder.build()
+
+
+def test_a_foreign_key_of_none_is_refused_instead_of_joining_by_key() -> None:
+    """A variable that was never filled changed which rows are joined."""
+    builder = ks.StreamsBuilder("none")
+    orders, shops, missing = builder.table("orders"), builder.table("shops"), cast("Any", None)
+    with pytest.raises(ks.errors.ConfigError, match=r'expected a function taking \(value\), got type "NoneType"'):
+        orders.join(shops, missing, lambda order, shop: shop)
 
 
 def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:

@@ -224,6 +224,30 @@ def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
     assert "1 record went to" in run.why_no_output("fraud-alerts").answer
 
 
+class Asked(ks.Processor[str, Any, str, Any]):
+    """Keeps a session, and asks for it with another kind of time."""
+
+    at: Any = int
+
+    def process(self, record: ks.Record[str, Any]) -> None:
+        """Put the session, or forward it."""
+        store: Any = self.context.get_state_store("sessions")
+        if record.value == "put":
+            store.put(ks.Windowed("a", 1000, 2000), 5)
+        else:
+            self.context.forward(record.with_value(store.fetch_session("a", self.at(1000), self.at(2000))))
+
+
+@pytest.mark.parametrize("at", [int, lambda ms: f"1970-01-01T00:00:0{ms // 1000}Z"])
+def test_a_session_that_was_asked_for_in_text_has_its_record_as_its_provenance(at: Any) -> None:
+    """A processor may pass times in any form; what it read is the same."""
+    builder = ks.StreamsBuilder("asked")
+    builder.add_state_store(ks.Stores.in_memory_session_store("sessions", retention="1h"))
+    builder.stream("in").process(type("At", (Asked,), {"at": staticmethod(at)}), "sessions").to("out")
+    run = ks.replay(builder.build(), {"in": [("a", "put", 0), ("a", "ask", 1)]})
+    assert ["put", "ask"] == [record.value for record in run.provenance(("out", 0, 0))]
+
+
 BUSY = (("alice", "Oslo", True), ("bob", "Rome", True), ("carl", "Rome", True), ("alice", "Rome", False))
 FILTERED = "1 record stopped at filter"
 

@@ -245,7 +245,7 @@ def test_what_is_not_there_is_named(run: Replay) -> None:
         run.now.windows("nope")
     with pytest.raises(StateError, match='task "9_9" does not exist'):
         run.now.state_vars("9_9")
-    with pytest.raises(StateError, match='store of task "0_0" "nope" does not exist'):
+    with pytest.raises(StateError, match='in task "0_0", store "nope" does not exist'):
         run.now.raw("0_0", "nope")
     with pytest.raises(StateError, match='store "nope" does not exist'):
         run.at(0).store("nope")

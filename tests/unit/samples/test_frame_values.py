@@ -115,6 +115,7 @@ def test_a_sample_names_the_option_that_sorts_rows_by_time() -> None:
     assert from_frame(frame).notes == ("from a pandas frame", note)
     assert from_frame(pa.table(frame)).notes == ("from an arrow frame", note)
     assert from_frame(frame, order_by="at").notes == ("from a pandas frame",)
+    assert from_frame(frame, order_by="part").notes == ("from a pandas frame",)  # another order was asked for
     assert from_frame(frame, partition="part").notes == ("from a pandas frame",)  # each partition has its own order
     assert from_frame(frame[1:]).notes == ("from a pandas frame",)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -54,9 +55,20 @@ def extracting() -> ks.Topology:
     return builder.build()
 
 
+def extracting_again() -> ks.Topology:
+    """A task that merges two topics of the application by the times in their values."""
+    builder = ks.StreamsBuilder("again")
+    for topic in ("one", "two"):
+        builder.stream("in").flat_map_values(itemgetter(topic)).to(topic)
+    one, two = (builder.stream(topic, timestamp_extractor=lambda record, _: record.value) for topic in ("one", "two"))
+    one.merge(two).to("out")
+    return builder.build()
+
+
 CASES: list[tuple[str, Callable[[], ks.Topology], Options, Options, int, Strategy]] = [
     ("nothing that is written is read", alone, {}, {}, 10, batched.run),
     ("a function observes every event", alone, {}, {"observe": print}, 10, interleaved.run),
+    ("times of extractors merge what is written", extracting_again, {}, {}, 10, sequential.run),
     ("a handler may drop records", alone, {"deserialization_handler": "continue"}, {}, 10, batched.run),
     ("caches are flushed after every record", repartitioned, {}, {"cache": True}, 10, batched.run),
     ("one task feeds another", repartitioned, {}, {}, 10, batched.run),
@@ -117,6 +129,46 @@ def test_every_record_is_extracted_once_and_refused_ones_are_passed_over() -> No
     assert driver.create_output_topic("out").read_values_to_list() == [5, 6, 7, 3, 20, 30]
     assert sorted(calls) == [-1, 3, 5, 6, 7, 20, 30]
     assert driver.metrics()["dropped-records-total"] == {"0_0": 1}
+
+
+@pytest.mark.parametrize("layout", ["split", "single"])
+@pytest.mark.parametrize("copies", [1, 20])
+def test_records_that_one_record_causes_are_merged_by_the_times_of_extractors(layout: str, copies: int) -> None:
+    """Kafka's tasks do not take them by their timestamps, which are equal here, however many records come at once."""
+    driver = ks.TopologyTestDriver(extracting_again(), task_layout=layout)  # type: ignore[arg-type]
+    driver.pipe([TopicRecord("in", 0, at, at, "a", {"one": [30, 5], "two": [10, 40]}) for at in range(copies)])
+    values = [record.value for record in driver.create_output_topic("out").read_records_to_list()]
+    assert values == [10, 30, 5, 40] * copies
+
+
+def test_only_tasks_that_merge_by_extractors_process_one_record_at_a_time() -> None:
+    """An extractor for topics that nobody else writes, or for the only topic of a task, changes no order."""
+    builder = ks.StreamsBuilder("alone")
+    builder.stream("in").to("again")
+    builder.stream("again", timestamp_extractor=lambda record, _: record.value).to("out")
+    topologies = [builder.build(), extracting(), repartitioned(), extracting_again()]
+    assert [False, False, False, True] == [ks.TopologyTestDriver(each).router.merges_written for each in topologies]
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_offsets_after_an_error_are_those_of_the_log(records: int) -> None:
+    """Records that the failed run wrote and nobody read count as well."""
+
+    class Located(ks.Processor[Any, Any, Any, Any]):
+        def process(self, record: ks.Record[Any, Any]) -> None:
+            metadata: Any = self.context.record_metadata()
+            self.context.forward(record.with_value((1 // record.value, metadata.partition, metadata.offset)))
+
+    builder = ks.StreamsBuilder("offsets")
+    builder.stream("in").flat_map(lambda key, value: [(each, value) for each in "abcdef"]).to("all")
+    builder.stream("all").process(Located).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions={"in": 1, "all": 3})
+    with pytest.raises(ks.errors.ProcessingError):
+        driver.pipe([TopicRecord("in", 0, 0, at, "x", int(at < records - 1)) for at in range(records)])
+    driver.pipe([TopicRecord("in", 0, 0, 99, "x", 1)])
+    written, read = (driver.create_output_topic(topic).read_records_to_list()[-6:] for topic in ("all", "out"))
+    expected = {(record.key, 1, record.partition, record.offset) for record in written}
+    assert expected == {(record.key, *record.value) for record in read}
 
 
 def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None:
