@@ -156,7 +156,7 @@ def _names_of(nodes: Iterable[ast.stmt]) -> symtable.SymbolTable:
     """Return Python's table of names, which is empty for statements that cannot run, such as ``def f(a, a): pass``."""
     try:
         return symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
-    except SyntaxError:  # Python has told the user, who may leave the cell as it is
+    except SyntaxError:  # the user has seen the error, and may leave the cell as it is
         return symtable.symtable("", "<cell>", "exec")
 
 
