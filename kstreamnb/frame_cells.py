@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ from kstreamnb.source_location import user_origin
 _KEPT = (str, bool, int, bytes, UUID, Windowed)
 _MISSING = ("NaTType", "NAType")  # by name: pandas is optional, and its NaT claims to be a datetime
 _TEXTS = ("Period", "Interval")
+_DAY_OR_MONTH = re.compile(r'"\s*\d{1,2}[^\w:]\d{1,2}[^\w:]\d+')
+"""The beginning of a quoted time such as 02/01/2026, whose day or month is first."""
 
 
 def _unchanged(value: object) -> object:
@@ -192,9 +195,11 @@ def pandas_times(series: Any, name: str) -> list[int]:
     except ConfigError as error:
         if not error.message.endswith(("is not an instant", "has no time zone")):
             raise
-        # Without its format, pandas reads 02/01/2026 as February, even if other rows begin with the day.
-        layout = "" if error.message.endswith("zone") else 'format="%d/%m/%Y %H:%M", '
-        hint = f'convert the column first: frame["{name}"] = pandas.to_datetime(frame["{name}"], {layout}utc=True)'
+        # By default pandas reads 02/01/2026 as February, even if other rows begin with the day.
+        days = _DAY_OR_MONTH.search(error.message)
+        order, other = ("dayfirst=True, ", "  # dayfirst=False if the month is first") if days else ("", "")
+        call = f'frame["{name}"] = pandas.to_datetime(frame["{name}"], {order}utc=True)'
+        hint = f"convert the column first: {call}{other}"
         raise ConfigError(error.message, detail=error.detail, hint=hint) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from numbers import Integral, Real
@@ -147,7 +147,7 @@ def _test_of(hint: Any) -> _Test:
     if kind is tuple and parts and ... not in parts:
         return lambda value: isinstance(value, tuple) and len(value) == len(parts)
     accepted, refused = _NUMBERS.get(kind, (kind, ()))
-    if parts and (kind in (Mapping, Iterable, Sequence, list) or ... in parts):
+    if parts and (kind in (Mapping, Iterable, Collection, Sequence, list) or ... in parts):
         of_items = _of_items([_test_of(each) for each in parts if each is not ...])
         return lambda value: isinstance(value, accepted) and not isinstance(value, str | bytes) and of_items(value)
     return lambda value: isinstance(value, accepted) and not isinstance(value, refused)
@@ -176,5 +176,5 @@ def _words(hint: Any) -> str:
         return " or ".join(dict.fromkeys(map(_words, parts)))
     if kind is Literal:
         return " or ".join(f'"{each}"' if isinstance(each, str) else repr(each) for each in parts)
-    of = f" of {_words(parts[-1])}" if parts and kind in (Iterable, Sequence, list) else ""
+    of = f" of {_words(parts[-1])}" if parts and kind in (Iterable, Collection, Sequence, list) else ""
     return "None" if kind is type(None) else getattr(kind, "__name__", "anything") + of

@@ -153,7 +153,11 @@ def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
 
 
 def _names_of(nodes: Iterable[ast.stmt]) -> symtable.SymbolTable:
-    return symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
+    """Return Python's table of names, which is empty for statements that cannot run, such as ``def f(a, a): pass``."""
+    try:
+        return symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
+    except SyntaxError:  # the user has seen the error, and may leave the cell as it is
+        return symtable.symtable("", "<cell>", "exec")
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:

@@ -54,10 +54,11 @@ def head(
     check_arguments(head, locals())
     rows: list[tuple[Any, Any, int]] = []
     topology, given = upstream_topology(handle), sorted(records_of(records), key=attrgetter("timestamp"))
+    sources = topology.sources()
     with TopologyTestDriver(topology, partitions=partitions_for(topology, given, partitions)) as driver:
         output = driver.create_output_topic(PREVIEW)
         for each in given:
-            if any(source.reads(each.topic) for source in topology.sources()):
+            if any(source.reads(each.topic) for source in sources):
                 topic = driver.create_input_topic(each.topic)
                 topic.pipe_input(each.key, each.value, at=each.timestamp, headers=each.headers)
             rows += [(record.key, record.value, record.timestamp) for record in output.read_records()]

@@ -46,18 +46,26 @@ def _owners(task: AnyTask) -> dict[tuple[str, str], object]:
 
 
 def _packed(value: object) -> bytes | None:
-    out = io.BytesIO()
-    try:
-        _AttributePickler(out, 5).dump(value)
-    except Exception:  # whatever pickling a user's object raises: the object is not kept
-        return None
-    return out.getvalue()
+    for kind in (_Plain, _ByValue):  # the first takes half the time for objects of modules
+        out = io.BytesIO()
+        try:
+            kind(out, 5).dump(value)
+        except Exception:  # whatever pickling a user's object raises: the object is not kept
+            continue
+        return out.getvalue()
+    return None
 
 
-class _AttributePickler(cloudpickle.CloudPickler):
-    """Also pickles classes that were defined in a notebook, but no parts of the task."""
-
+class _Guarded:
     def persistent_id(self, value: object) -> None:
         """Refuse parts of the task; everything else is pickled as it is."""
         if isinstance(value, (TaskContext, Store, Schedule, NodeContext)):
             raise pickle.PicklingError("an attribute leads to the task")
+
+
+class _Plain(_Guarded, pickle.Pickler):
+    """Pickles classes and functions by their names."""
+
+
+class _ByValue(_Guarded, cloudpickle.CloudPickler):
+    """Also pickles classes that were defined in a notebook."""

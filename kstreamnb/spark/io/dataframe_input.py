@@ -6,7 +6,7 @@ records keep their own order. Binary columns hold Kafka's bytes, as Spark's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -72,11 +72,11 @@ class FrameInput:
 
     frame: Any
     key: str | None = "key"
-    value: str | Sequence[str] | None = None
+    value: str | Collection[str] | None = None
     timestamp: str = "timestamp"
     partition: str | None = None
     headers: str | None = None
-    order_by: Sequence[str] | str = ()
+    order_by: Collection[str] | str = ()
 
     def __post_init__(self) -> None:
         check_arguments(FrameInput.__init__, vars(self))

@@ -309,13 +309,16 @@ class QueryControl:
         with self._halting:
             if not starting and self.lifecycle.state in _STARTED:
                 return
-            end, action = time.monotonic() + _STOP_S, self.action
-            if action.busy.acquire(timeout=_PUBLISH_S):
-                action.busy.release()
-            else:
-                action.sink.close()
-            if self.handle is not None:
-                ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
+            end, action, ending = time.monotonic() + _STOP_S, self.action, None
+            try:
+                if action.busy.acquire(timeout=_PUBLISH_S):
+                    action.busy.release()
+                else:
+                    action.sink.close()
+            finally:  # also after Ctrl-C: a stream that continued would publish for a query that shows as stopped
+                if self.handle is not None:
+                    ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
+            if ending is not None:
                 ending.join(max(0.1, end - time.monotonic()))
                 if ending.is_alive():
                     action.log.warn("stops late", effect="its tasks may still write to the checkpoint")

@@ -86,6 +86,8 @@ class LiveStores:
             with self._lock:
                 placed = placements_of(self.deployment, name)
                 behind = self._behind(placed)
+                if behind:  # first of all: without the session, Spark does not commit the batch either
+                    require_session(self._spark)
                 # Before its commit the checkpoint would show the batch before.
                 if not behind or last_batch(self.checkpoint) >= self.batch:
                     if behind:
@@ -112,7 +114,6 @@ class LiveStores:
     def _read(self, placed: list[Placed]) -> None:
         """Apply the checkpoint's changes beyond the copies, then the queued ones."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
-        require_session(self._spark)
         keepers = {each.routing_key: each for each in placed}
         with under_way("reading state from the checkpoint"):
             batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)

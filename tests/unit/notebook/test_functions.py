@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+import pytest
+
 from kstreamnb.notebook.functions import same_code
-from kstreamnb.notebook.variables import statements, written_names
+from kstreamnb.notebook.script_export import script
+from kstreamnb.notebook.variables import read_names, statements, written_names
 
 
 def _first(rows: object) -> object:
@@ -41,3 +46,17 @@ match rest:
 """
     names = "os read kept first rest last made one others"
     assert written_names(statements(code)) == set(names.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["def f(a, a): pass", "nonlocal x", "def f():\n    x = 1\n    global x", "[i := 0 for i in y]"],
+    ids=["argument twice", "nonlocal", "late global", "rebound"],
+)
+def test_a_cell_that_python_refuses_does_not_prevent_the_export_of_others(code: str) -> None:
+    """Python parses it but does not run it, so it binds and reads nothing; the user may leave it in the notebook."""
+    assert written_names(statements(code)) == read_names(statements(code)) == set()
+    cells: dict[Hashable, str] = {1: "import kstreamnb as ks\nbuilder = ks.StreamsBuilder()", 2: code}
+    exported = script(cells, [1], "builder", str)
+    assert cells[1] in exported
+    assert code not in exported

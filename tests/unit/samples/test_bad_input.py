@@ -69,12 +69,24 @@ def test_times_in_another_form_are_answered_with_the_call_that_converts_the_colu
     with pytest.raises(KStreamError) as raised:
         framed(column(ts=["01.02.2026 09:05"]))
     call = 'convert the column first: frame["ts"] = pandas.to_datetime(frame["ts"], '
-    assert raised.value.hint == call + 'format="%d/%m/%Y %H:%M", utc=True)'  # or 02.01. is a day of February
+    # By default pandas takes 02.01. for a day of February.
+    assert raised.value.hint == call + "dayfirst=True, utc=True)  # dayfirst=False if the month is first"
     with pytest.raises(KStreamError) as raised:
         framed(column(ts=["2026-02-01 09:05"]))
     assert raised.value.hint == call + "utc=True)"
     with pytest.raises(KStreamError, match="key must be str or None, got a list of str"):
         framed(column(v=[1]), key=["k"])
+
+
+@pytest.mark.parametrize("text", ["2/1/2026", "02.01.2026 10:00:30", "02-01-2026 10:00", "Jan 2, 2026", "2026/01/02"])
+def test_the_call_that_converts_a_column_of_times_runs(text: str) -> None:
+    """Whatever the form of its texts, and as the day that they mean in most countries."""
+    frame = column(ts=[text])
+    with pytest.raises(KStreamError) as raised:
+        framed(frame)
+    exec((raised.value.hint or "").partition(": ")[2], {"pandas": pd, "frame": frame})
+    (record,) = framed(frame)
+    assert pd.Timestamp(record.timestamp, unit="ms").date() == dt.date(2026, 1, 2)
 
 
 def test_scalars_of_numpy_become_values_of_python() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import kstreamnb as ks
 from kstreamnb.core.codec import partition_for
 from kstreamnb.spark.execution.frame_rows import FrameRows, by_partition, in_order
+from kstreamnb.spark.io.dataframe_input import _pandas_records
 
 RANKS = [7, 3]
 KEYS = st.one_of(st.none(), st.sampled_from(["", "a", "b", "ü"]))
@@ -98,3 +100,14 @@ def test_roles_of_columns_are_names(role: str) -> None:
     roles: dict[str, Any] = {role: 5}
     with pytest.raises(ks.errors.ConfigError, match=f"{role} must be .*, got 5"):
         ks.spark.FrameInput(None, **roles)
+
+
+def test_names_of_columns_may_be_an_index_of_pandas() -> None:
+    """As `frame.columns[1:3]` is; it must have texts, too."""
+    frame = pd.DataFrame({"key": ["a"], "x": [1], "y": [2], "timestamp": [3]})
+    roles = ks.spark.FrameInput(frame, value=frame.columns[1:3], order_by=frame.columns[1:2])
+    assert [{"x": 1, "y": 2}] == [record.value for record in _pandas_records("in", roles)]
+    assert ("x",) == roles.columns()
+    numbers: Any = pd.Index([1, 2])
+    with pytest.raises(ks.errors.ConfigError, match="value must be str or Collection of str or None"):
+        ks.spark.FrameInput(frame, value=numbers)

@@ -16,6 +16,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 import kstreamnb as ks
+from kstreamnb.background import wait_until
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.contracts import QueryBatch
@@ -225,6 +226,22 @@ def test_a_stop_that_is_interrupted_is_a_stop(tmp_path: Path) -> None:
     assert "stopped" == query.status(lag=False).state
     query.stop()
     assert not in_use(query.checkpoint)
+
+
+def test_a_stop_that_is_interrupted_while_a_batch_is_published_ends_the_stream(tmp_path: Path) -> None:
+    """With Ctrl-C before the batch is done: a query that shows as stopped must not publish the next batches."""
+
+    class Interrupted(UnreachableSink):
+        def close(self) -> None:
+            raise KeyboardInterrupt
+
+    query = query_without_spark(tmp_path, Interrupted())
+    stream: Any = RunningStream(None)
+    launch(query, None).streaming = stream
+    with query.control.action.busy, pytest.raises(KeyboardInterrupt):
+        query.stop()
+    assert "stopped" == query.status(lag=False).state
+    assert wait_until(lambda: not stream.isActive, 20)
 
 
 @pytest.mark.parametrize("calls", ["watcher", "sink"])
