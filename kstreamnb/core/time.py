@@ -76,7 +76,7 @@ def time_ms(value: object, what: str) -> int:
         >>> time_ms(7, "time of a record")
         7
     """
-    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
+    if type(value) is int and ~MAX_TIME_MS <= value <= MAX_TIME_MS:  # Java's Long.MIN_VALUE, too
         return value
     if isinstance(value, SupportsIndex) and type(value) not in (bool, int):  # a number of numpy
         with suppress(TypeError):  # an array has the method, too
