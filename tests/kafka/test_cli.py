@@ -140,6 +140,7 @@ def test_a_deployment_ends_cleanly_when_it_is_told_to(servers, topic, name, tmp_
             process.kill()
             signal.signal(signal.SIGHUP, before)
     assert 0 == process.returncode, errors
+    assert 2 == len(errors.splitlines()), errors
     started, stopped = errors.splitlines()
     assert re.fullmatch(rf"{TIME} {name}: started \(checkpoint .*/checkpoint, batch -1\)", started)
     assert re.fullmatch(rf"{TIME} {name}: stopped \(batch -?\d+\)", stopped)
