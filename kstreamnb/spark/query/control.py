@@ -330,8 +330,9 @@ class QueryControl:
 
     def _stop_stream(self, handle: QueryHandle) -> None:
         late = handle.stop()
-        if late is not None and self._stopped_session() is None:  # Spark's method fails then, and stops the stream
-            self.action.log.warn("stops late", error=late)
+        with suppress(Py4JError, OSError):  # a JVM that ends has no stream that could write
+            if late is not None and not is_stopped(self.spark):  # Spark's method fails then, and stops the stream
+                self.action.log.warn("stops late", error=late)
 
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def lost(self) -> KStreamError | None:

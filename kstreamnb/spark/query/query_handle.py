@@ -100,10 +100,12 @@ class QueryHandle:
     def stop(self) -> str | None:
         """Stop the stream; returns the reason in Spark's words if that takes longer than Spark waits."""
         try:
-            self.streaming.stop()
-            self._ended()
-        except (PySparkException, Py4JJavaError) as error:
-            return str(error).rpartition("\n: ")[2].partition("\n")[0]  # Py4J's first line is about the call
+            try:
+                self.streaming.stop()
+                self._ended()
+            except (PySparkException, Py4JJavaError) as error:
+                # Py4J asks the JVM, which may have ended by now, for the text. Its first line is about the call.
+                return str(error).rpartition("\n: ")[2].partition("\n")[0]
         except _NO_ANSWER:
             self.gone = True
         return None

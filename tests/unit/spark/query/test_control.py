@@ -332,6 +332,45 @@ class Py4JLate(Py4JJavaError):
         return "An error occurred while calling o7.stop.\n: TimeoutException: Stream failed to stop\n\tat a.B(C)\n"
 
 
+class SessionOfDeadJvm:
+    """Spark's session if its JVM does not answer any more."""
+
+    @property
+    def sparkContext(self) -> object:
+        """Raise what Py4J raises if the port is closed."""
+        raise ConnectionRefusedError("Connection refused")
+
+
+class StreamOfDyingJvm(RunningStream):
+    """Spark's object for a stream whose JVM ends right after the answer to `stop`."""
+
+    def stop(self) -> None:
+        """Raise an error of Java whose text cannot be asked for."""
+        super().stop()
+        raise Py4JUnreadable()
+
+
+class Py4JUnreadable(Py4JLate):
+    """An error of Java whose JVM has ended."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("Connection refused")
+
+
+@pytest.mark.parametrize("kind", [LateStream, StreamOfDyingJvm])
+def test_a_stop_while_the_jvm_ends_warns_of_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[RunningStream]
+) -> None:
+    """A signal for the whole group of processes also ends the JVM, at any moment of the stop."""
+    query = query_without_spark(tmp_path)
+    stream: Any = kind(None)
+    launch(query, None).streaming = stream
+    session: Any = SessionOfDeadJvm()
+    query.control.spark = session
+    query.stop()
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
 @pytest.mark.parametrize(
     ("kind", "logged"),
     [(LateStream, ["again: stops late (error TimeoutException: Stream failed to stop)"]), (None, [])],
