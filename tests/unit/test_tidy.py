@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "operators", "logical", "dsl", "state", "runtime")
-SPINE_LINES = 12_309
+SPINE_LINES = 12_200
 MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 375, 60, 12  # lines without docstrings
 
 # Fronts list the methods users call: their size is that of Kafka Streams' own interfaces. The list may only shrink.
