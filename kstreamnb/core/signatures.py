@@ -88,7 +88,7 @@ def method_hint(value: object) -> str | None:
         'pass its method: Total(…).apply'
     """
     kind = value if isinstance(value, type) else type(value)
-    methods = () if kind.__module__.startswith("kstreamnb.") else _METHODS  # a serde of ours is not meant
+    methods = () if hasattr(kind, "serialize") and hasattr(kind, "deserialize") else _METHODS  # a serde is not meant
     # Text, bytes and arrays have a method "partition", too, which is not written in Python.
     name = next((each for each in methods if inspect.isfunction(getattr(kind, each, None))), None)
     owner = "self" if name == "punctuate" and hasattr(kind, "process") else f"{kind.__name__}(…)"
