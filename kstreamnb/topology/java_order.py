@@ -1,8 +1,9 @@
 """The iteration orders of Java's collections, which are visible in the output of Kafka Streams.
 
-`hash_order` is that of ``java.util.HashMap`` and ``HashSet``: bucket by bucket, each in order of insertion. In Java, a
-bucket of nine names becomes a tree: that takes thousands of nodes, or names made for it; it is left out. `TreeSet` is a
-red-black tree, because Kafka's sort keys change while its sets are being filled, so that the shape of the tree matters.
+`hash_order` is that of ``java.util.HashMap`` and ``HashSet``: bucket by bucket, each in order of insertion. Java
+makes a tree of a bucket with nine names. That takes thousands of nodes, or names chosen for it, so it is left out.
+`TreeSet` is a red-black tree: Kafka's sort keys change while its sets are being filled, so the shape of the tree
+matters.
 """
 
 from __future__ import annotations

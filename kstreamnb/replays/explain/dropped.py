@@ -156,7 +156,7 @@ def _other(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
 
 
 _BY_NUMBERS = {"late": _late, "expired": _expired, "deserialization": _unreadable}
-"""Reasons that the numbers of a drop explain."""
+"""Reasons whose explanation has numbers of the drop."""
 _ALIKE: dict[str, tuple[str, str | None]] = {
     "null key": ("its key is null, and rows are found by key", "give it a key before, with select_key()"),
     "null value": ("its value is null, so there is nothing to add or to join", None),
@@ -165,4 +165,4 @@ _ALIKE: dict[str, tuple[str, str | None]] = {
     "out of order": ("it is older than the latest version of its row, which is kept", None),
     "partitioner": ("the partitioner of the sink chose no partition", None),
 }
-"""Reasons that are explained alike for every drop."""
+"""Reasons with the same explanation for every drop."""
