@@ -156,7 +156,10 @@ class RecordProducer:
                 self._producer.produce(topic, *data, **arguments)
                 return
             except KafkaException as error:  # refused at once: too large, or for an unknown partition
-                raise kafka_error(f'sending to topic "{topic}"', error, self.servers) from error
+                hint = None
+                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - a public code
+                    hint = f"the last partition of the topic is {self._count(topic) - 1}, not {arguments['partition']}"
+                raise kafka_error(f'sending to topic "{topic}"', error, self.servers, hint=hint) from error
             except BufferError as error:  # full: delivered records make room
                 if (left := end - time.monotonic()) <= 0:
                     fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'

@@ -144,14 +144,14 @@ def test_a_new_topic_is_read_from_the_first_record_that_it_has(bench: Bench) -> 
     """
     from confluent_kafka import TopicPartition
 
-    records = bench.fill("later-in", 10)
-    bench.run(counting("later"))
-    more = bench.fill("later-more", 10)
-    place = TopicPartition("later-more", 0, 4)
+    records = bench.fill("trimmed-in", 10)
+    bench.run(counting("trimmed"))
+    more = bench.fill("trimmed-more", 10)
+    place = TopicPartition("trimmed-more", 0, 4)
     bench.admin.client.delete_records([place])[place].result(10)
-    builder = ks.StreamsBuilder("later")
-    builder.stream("later-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("later-out")
-    builder.stream("later-more", value_serde="long").group_by_key().count(store="more")
+    builder = ks.StreamsBuilder("trimmed")
+    builder.stream("trimmed-in", value_serde="long").group_by_key().count(store="counts").to_stream().to("trimmed-out")
+    builder.stream("trimmed-more", value_serde="long").group_by_key().count(store="more")
     folder, read = bench.folder / "checkpoint", ks.spark.read_store
     early = {name: dict(read(builder.build(), name, folder, spark=bench.spark).all()) for name in ("counts", "more")}
     assert {"counts": counts(records), "more": {}} == early

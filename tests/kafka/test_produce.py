@@ -62,6 +62,7 @@ def test_a_partition_that_does_not_exist_is_refused_in_words(servers, topic):
     with pytest.raises(BrokerError, match=f'sending to topic "{orders}" failed') as raised:
         producer.send(orders, "k", 1, partition=9)
     assert "Unknown partition" in str(raised.value.detail)
+    assert "the last partition of the topic is 0, not 9" in str(raised.value.hint)
     assert 1 == producer.send(orders, "k", 1, partition=0).result(30).offset
 
 

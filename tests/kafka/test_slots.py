@@ -173,8 +173,8 @@ def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish
 
 def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_waiting(bench: Bench) -> None:
     """Spark commits the batch when its watchers have returned, and the read needs that commit."""
-    bench.fill("both-in", 0, 2)
-    query = bench.deploy(counting("both"), live=False, publish="executors")
+    bench.fill("awaited-in", 0, 2)
+    query = bench.deploy(counting("awaited"), live=False, publish="executors")
     store = query.store("counts")
     watched, hints = Event(), list[str | None]()
 
@@ -189,7 +189,7 @@ def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_
             hints.append(error.hint)
 
     query.watch(read)
-    records = bench.fill("both-in", 200, 2)
+    records = bench.fill("awaited-in", 200, 2)
     assert watched.wait(PATIENCE_S)
     assert counts(records) == dict(store.all())
     assert hints

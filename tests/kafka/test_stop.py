@@ -66,8 +66,8 @@ def test_a_stop_that_cuts_a_batch_short_is_clean_and_the_batch_is_published_once
 ) -> None:
     """A stop waits two seconds for the publication of a batch, which takes longer with a backlog of many records."""
     monkeypatch.setattr("kstreamnb.spark.query.control._PUBLISH_S", 0.0)
-    records = bench.fill("cut-in", 150_000, 2)
-    query = bench.deploy(counting("cut"), max_records=0)
+    records = bench.fill("cut-short-in", 150_000, 2)
+    query = bench.deploy(counting("cut-short"), max_records=0)
     end = time.monotonic() + PATIENCE_S
     while not query.control.action.busy.locked():
         assert time.monotonic() < end
@@ -76,7 +76,7 @@ def test_a_stop_that_cuts_a_batch_short_is_clean_and_the_batch_is_published_once
     assert query.await_termination(PATIENCE_S)
     assert ("stopped", None) == (query.status(lag=False).state, query.exception())
     assert [] == [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
-    bench.run(counting("cut"), max_records=0)
-    output = bench.read("cut-out")
+    bench.run(counting("cut-short"), max_records=0)
+    output = bench.read("cut-short-out")
     assert len(records) == len(output)
     assert counts(records) == final(output)

@@ -178,3 +178,27 @@ def test_the_spine_can_be_read_in_an_afternoon(record_property: pytest.RecordPro
     print(f"lines of code in the spine: {sum(lines.values())} of less than {SPINE_LINES}: {lines}")
     record_property("spine_lines", sum(lines.values()))
     assert sum(lines.values()) < SPINE_LINES
+
+
+def test_no_two_tests_of_a_broker_share_a_topic_or_an_application() -> None:
+    """The broker is shared: the second test would find the records, the partitions and the offsets of the first."""
+    owners: dict[str, set[str]] = {}
+    for path in sorted((ROOT.parent / "tests" / "kafka").glob("test_*.py")):
+        for test in ast.parse(path.read_text()).body:
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                for name in named(test):
+                    owners.setdefault(name, set()).add(f"{path.name}::{test.name}")
+    assert owners
+    assert {} == {name: sorted(tests) for name, tests in owners.items() if len(tests) > 1}
+
+
+def named(test: ast.FunctionDef) -> list[str]:
+    """Literal names of the topics that a test fills, and of the applications that it makes."""
+    kinds = {"fill": "topic", "counting": "application", "StreamsBuilder": "application"}
+    found = list[str]()
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and node.args:
+            kind = kinds.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr)
+            if kind is not None and isinstance(node.args[0], ast.Constant):
+                found.append(f"{kind} {node.args[0].value}")
+    return found
