@@ -199,7 +199,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
         def serdes() -> tuple[Serde, Serde]:
             config = self.config
-            writer = self.router.writer_serdes(topic) or (config.default_key_serde, config.default_value_serde)
+            writer = self.router.output_serdes(topic) or (config.default_key_serde, config.default_value_serde)
             return keys or writer[0], values or writer[1]
 
         return OutputTopic(topic, self._log, serdes, self.produced_topic_names)
