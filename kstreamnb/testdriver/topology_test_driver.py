@@ -112,7 +112,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         observe: Recording | Callable[[Event], None] | None = None,
         stores: InitialState | None = None,
     ) -> None:
-        expect(topology, Topology, "topology", hint="pass the result of builder.build()")
+        expect(topology, Topology, "topology")
         expect_known("task layout", [task_layout], get_args(Layout), error=ConfigError)
         if not (observe is None or isinstance(observe, Recording) or callable(observe)):
             raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
