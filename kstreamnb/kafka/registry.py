@@ -19,6 +19,12 @@ from kstreamnb.masking import masked, without_secrets
 Format = Literal["avro", "json_schema", "protobuf"]
 Settings = tuple[tuple[str, object], ...]
 _OF_PROTOBUF = "google/protobuf/", "google/type/", "confluent/"
+_REMEDIES = {
+    401: "check the credentials in the registry's settings, such as basic.auth.user.info",
+    403: "check the credentials in the registry's settings, and what the registry allows this user",
+    409: "make the schema compatible with its earlier versions, or change the compatibility of the subject",
+}
+"""Hints by the HTTP status of the registry's answer."""
 Convert: TypeAlias = Callable[[Any, Any], object]
 """``convert(value, context)`` of the registry's client; the values have the user's own types."""
 
@@ -47,19 +53,38 @@ class RegistrySerde(Serde):
         return f"{self.format}<{self.topic}-{'key' if self.is_key else 'value'}>"
 
     def _write(self, value: object) -> bytes:
+        write = self._ready(_serializer)
         try:
             if self.format == "protobuf" and isinstance(value, dict):  # a portable message
                 value = import_module("google.protobuf.json_format").ParseDict(value, self.schema())  # type: ignore[misc, operator]
-            data: bytes = _serializer(self)(value, _context(self.topic, is_key=self.is_key))
+            data: bytes = write(value, _context(self.topic, is_key=self.is_key))
         except Exception as error:
-            raise self._unwritable(value, _words(error, value), hint="compare the value with the schema") from error
+            hint = "compare the value with the schema"
+            raise self._failed(error) or self._unwritable(value, _words(error, value), hint=hint) from error
         return data
 
     def _read(self, data: bytes) -> Any:
+        read = self._ready(_deserializer)
         try:
-            return _deserializer(self)(bytes(data), _context(self.topic, is_key=self.is_key))
+            return read(bytes(data), _context(self.topic, is_key=self.is_key))
         except Exception as error:
-            raise self._unreadable(data, _words(error, None)) from error
+            raise self._failed(error) or self._unreadable(data, _words(error, None)) from error
+
+    def _ready(self, make: Callable[[RegistrySerde], Callable[..., Any]]) -> Callable[..., Any]:
+        """Return a function of the registry's client; if there is none, that is not the fault of a value."""
+        try:
+            return make(self)
+        except Exception as error:
+            hint = getattr(error, "hint", None) or "check the schema, the options and the settings of the registry"
+            raise SerdeError(f'serde "{self.name}" cannot be set up', detail=_words(error, None), hint=hint) from error
+
+    def _failed(self, error: Exception) -> SerdeError | None:
+        """Return an error about the registry or the schema; None if the fault is in the value or the bytes."""
+        status, kinds = getattr(error, "http_status_code", None), {kind.__name__ for kind in type(error).__mro__}
+        if status is None and "TransportError" not in kinds:
+            return None
+        hint = _REMEDIES.get(status or 0, "check that the registry runs at this address, and has the schema")
+        return SerdeError(f'serde "{self.name}" got no schema from its registry', detail=_words(error, None), hint=hint)
 
     def portable(self, value: object) -> object:
         """Return a message as a dict in Protobuf's JSON form, any other object as its bytes; register no schema.

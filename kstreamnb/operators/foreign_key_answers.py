@@ -69,8 +69,7 @@ value = {{joiner}}(row, other) if other is not None{" or row is not None" * self
     def apart(self, store: str) -> Apart:
         """Return the operators that join answers with a copy of the left table."""
         resolve = CopyResolve(MaterializedView(store), self.joiner, self.left, self.value_serde)
-        send = RowSend(self.value_serde, self.view.versioned)
-        return Apart(send, RowKeep(store), resolve, RowSerde(), by_home)
+        return Apart(RowSend(self.value_serde, self.view.versioned), RowKeep(store), resolve, RowSerde(), by_home)
 
     def _bind_get(self, context: BindContext) -> FindRow:
         """Return a function that returns a key's value and its hash, given the value in wire form, if it is known."""

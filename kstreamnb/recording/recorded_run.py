@@ -8,16 +8,18 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from kstreamnb.core.codec import decode
 from kstreamnb.core.operator import Details
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording, shown
 from kstreamnb.recording.trace_index import TraceIndex
+from kstreamnb.runtime.codegen.sinks import sink_serdes
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.nodes import grouped
@@ -82,9 +84,10 @@ class RecordedRun:
         """Return the record that was written to a topic at a log position."""
         code = self.index.code(position)
         _, partition, timestamp, key, value, headers = self.index.log[position]
-        serdes = self.tasks[code.task].topic_serdes(code.other)
-        if serdes is not None:
-            key, value = decode(serdes[0], key), decode(serdes[1], value)
+        task = self.tasks[code.task]
+        with suppress(SerdeError):  # a handler may have sent a dead letter there, which stays bytes
+            if serdes := task.topic_serdes(code.other) or sink_serdes(task.plan, code.other):
+                key, value = decode(serdes[0], key), decode(serdes[1], value)
         return TopicRecord(code.other, partition, self.offset(position), timestamp, key, value, headers)
 
     def drops(self, step: int | None = None) -> Iterator[Drop]:

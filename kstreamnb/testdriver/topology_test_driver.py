@@ -112,7 +112,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         observe: Recording | Callable[[Event], None] | None = None,
         stores: InitialState | None = None,
     ) -> None:
-        expect(topology, Topology, "topology", hint="pass the result of builder.build()")
+        expect(topology, Topology, "topology")
         expect_known("task layout", [task_layout], get_args(Layout), error=ConfigError)
         if not (observe is None or isinstance(observe, Recording) or callable(observe)):
             raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
@@ -199,7 +199,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
         def serdes() -> tuple[Serde, Serde]:
             config = self.config
-            writer = self.router.writer_serdes(topic) or (config.default_key_serde, config.default_value_serde)
+            writer = self.router.output_serdes(topic) or (config.default_key_serde, config.default_value_serde)
             return keys or writer[0], values or writer[1]
 
         return OutputTopic(topic, self._log, serdes, self.produced_topic_names)

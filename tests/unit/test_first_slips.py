@@ -292,6 +292,18 @@ def test_a_builder_instead_of_its_topology_is_answered_with_the_call() -> None:
         assert caught.value.hint == "pass the result of builder.build()"
 
 
+def test_a_function_instead_of_its_topology_is_answered_with_the_call() -> None:
+    """The command line takes a function that returns a topology; `ks.deploy` refused it without a hint."""
+
+    def topology() -> ks.Topology:
+        return _shop()[0].build()
+
+    for call in (ks.replay, ks.testing.check, ks.TopologyTestDriver, lambda what: ks.deploy(what, checkpoint="c")):
+        with pytest.raises(ks.errors.ConfigError, match=r'topology must be Topology, got type "function"') as caught:
+            call(topology)  # type: ignore[arg-type]
+        assert caught.value.hint == "pass what the function returns: write () after its name"
+
+
 def test_a_number_instead_of_a_sample_is_taken_for_the_number_of_rows() -> None:
     """Pandas has `head(5)`; the hint is the call that works here."""
     builder, sales, sample = _shop()

@@ -32,6 +32,16 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
     return {topic: serdes for topic, serdes in known.items() if serdes is not None}
 
 
+def sink_serdes(plan: TaskPlan, topic: str) -> tuple[Serde, Serde] | None:
+    """Return the serdes of the sinks that name a topic, or else of those that choose topics; None if they differ."""
+    sinks = plan.topology.sinks()
+    writers = [sink for sink in sinks if isinstance(sink.topic, str) and plan.topic(sink.topic) == topic]
+    if not writers and topic != plan.config.dead_letter_topic and not topic.endswith("-changelog"):
+        writers = [sink for sink in sinks if not isinstance(sink.topic, str)]
+    pairs = [plan.serdes(sink) for sink in writers]
+    return pairs[0] if pairs and pairs.count(pairs[0]) == len(pairs) else None
+
+
 def is_plain_sink(sink: Sink, context: TaskContext) -> bool:
     """Return whether the sink always writes to one topic, with serdes that its readers know; by key if recorded."""
     if not isinstance(sink.topic, str) or RecordLimits.configured(context.plan.config):

@@ -172,4 +172,4 @@ class Application(ApplicationLifecycle):
         Args:
             topic: name of the topic.
         """
-        return None if self._thread is None else self._thread.router.writer_serdes(topic)
+        return None if self._thread is None else self._thread.router.output_serdes(topic)

@@ -110,6 +110,7 @@ def refuse_replaced_topics(before: Mapping[str, str], now: Mapping[str, str], ap
     """
     error = _replaced(before, now, application)
     if error is not None:
+        error.add_note("Hint: a local_broker() without data= begins empty: give it a folder, or use a new checkpoint")
         raise error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, SerdeError
@@ -38,13 +39,10 @@ def at_source(plan: TaskPlan, topic: str) -> Iterator[None]:
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
     """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
     topology, whole = application.topology, application.plan
-    for group in topology.subtopologies():
-        serdes = topic_serdes(whole, group.nodes).get(topic)
-        if serdes is not None:
-            return serdes
+    plain = (topic_serdes(whole, group.nodes).get(topic) for group in topology.subtopologies())
     named = [sink for sink in topology.sinks() if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
-    chosen = next(iter([*named, *(sink for sink in topology.sinks() if not isinstance(sink.topic, str))]), None)
-    return (whole.key_serde(), whole.value_serde()) if chosen is None else whole.serdes(chosen)
+    chosen = [*named, *(sink for sink in topology.sinks() if not isinstance(sink.topic, str))]
+    return next(chain(filter(None, plain), map(whole.serdes, chosen)), (whole.key_serde(), whole.value_serde()))
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:

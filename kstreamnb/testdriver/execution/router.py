@@ -17,7 +17,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import did_you_mean
-from kstreamnb.runtime.codegen.sinks import topic_serdes
+from kstreamnb.runtime.codegen.sinks import sink_serdes, topic_serdes
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
@@ -97,6 +97,10 @@ class Router:
         """Return the serdes with which the application writes a topic; None if there is not exactly one pair."""
         pairs = [serdes[topic] for serdes in self._serdes if topic in serdes]
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
+
+    def output_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
+        """Return the serdes to read an output topic with, even if its rows are bytes; None if they are not known."""
+        return sink_serdes(self.plans[0], topic) if self.plans else None
 
     def serialize(
         self, records: Sequence[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
+import threading
 import time
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from kstreamnb.core.codec import SerializedValue, decode, encode
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.kafka.registry import SchemaRegistry
+from kstreamnb.kafka.registry import SchemaRegistry, _module
 
 pytest.importorskip("confluent_kafka")
 
@@ -192,6 +195,63 @@ def test_bytes_without_a_schema_are_refused():
     with pytest.raises(SerdeError) as caught:
         SchemaRegistry("mock://bytes").avro("orders").serialize({})
     assert "a serde without a schema cannot write" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "credentials"),
+        (404, "has the schema"),
+        (409, "compatible with its earlier versions"),
+        (500, "runs at this address"),
+        (None, "runs at this address"),
+    ],
+)
+def test_an_error_of_the_registry_is_not_the_fault_of_a_value(status, advice):
+    """Both directions said to compare the value with the schema, or that another serde had written it."""
+
+    class Refuse(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(status)
+
+        do_POST = do_GET
+
+        def log_message(self, *arguments):
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refuse)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    if status is None:
+        server.shutdown()
+        server.server_close()
+    client = {"url": f"http://127.0.0.1:{server.server_port}", "max.retries": 0}
+    serde = SchemaRegistry(client).avro("orders", AVRO)
+    for use in (lambda: serde.serialize({"sku": "shoe", "quantity": 2}), lambda: serde.deserialize(b"\0\0\0\0\1\2")):
+        with pytest.raises(SerdeError, match='serde "avro<orders-value>" got no schema from its registry') as caught:
+            use()
+        assert advice in caught.value.hint
+    if status is not None:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_serde_that_cannot_be_set_up_blames_no_value(monkeypatch):
+    """A schema, an option or a setting that the client refuses, and a client that is not installed."""
+    registry, value = SchemaRegistry("mock://invalid"), {"sku": "shoe", "quantity": 2}
+    for serde in (
+        registry.avro("orders", {"type": "rec"}),
+        registry.avro("orders", AVRO, auto_regster_schemas=False),
+        SchemaRegistry("registry:8081").avro("orders", AVRO),
+    ):
+        with pytest.raises(SerdeError, match='serde "avro<orders-value>" cannot be set up') as caught:
+            serde.serialize(value)
+        assert caught.value.hint == "check the schema, the options and the settings of the registry"
+    _module.cache_clear()
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry.avro", None)
+    with pytest.raises(SerdeError) as caught:
+        SchemaRegistry("mock://missing").avro("orders", AVRO).serialize(value)
+    _module.cache_clear()
+    assert caught.value.hint == 'pip install "kstreamnb[registry]"'
 
 
 def test_keys_have_a_subject_of_their_own():

@@ -532,3 +532,32 @@ def test_an_interrupt_leaves_no_rows_of_another_step(reads: int, first: int, the
     for step in (then, first):
         assert fresh.rows(task, "counts", step) == index.rows(task, "counts", step)
     assert fresh.writes(task, "counts") == index.writes(task, "counts")
+
+
+def test_outputs_have_values_if_a_sink_chooses_its_topic() -> None:
+    """A replay and its steps showed keys and values of all outputs as bytes, those of other sinks too."""
+    builder = ks.StreamsBuilder("chosen")
+    orders = builder.stream("orders")
+    orders.to(lambda key, value, metadata: "special", value_serde="string")
+    orders.map_values(int).to("pieces", value_serde="long")
+    run = replay(builder.build(), sample(("orders", "a", "5", 0)))
+    assert [(record.key, record.value) for topic in ("special", "pieces") for record in run.output(topic)] == [
+        ("a", "5"),
+        ("a", 5),
+    ]
+    assert [record.value for record in run.steps[0].produced] == ["5", 5]
+
+
+def test_a_dead_letter_that_the_serdes_of_sinks_cannot_read_stays_bytes() -> None:
+    """A handler may send it to any topic, and so may a sink that chooses topics."""
+
+    def set_aside(context: ks.ErrorContext, error: BaseException) -> ks.ErrorResponse:
+        letter = ks.DeadLetter("aside", context.raw_key, context.raw_value, context.timestamp)
+        return ks.ErrorResponse("continue", [letter])
+
+    builder = ks.StreamsBuilder("aside")
+    builder.stream("orders").map_values(int).to(lambda key, value, metadata: "pieces", value_serde="long")
+    config = ks.Config(processing_handler=set_aside)
+    run = replay(builder.build(), sample(("orders", "a", "five", 0), ("orders", "a", "6", 1)), config=config)
+    assert [record.value for record in run.output("pieces")] == [6]
+    assert [bytes(record.value) for record in run.output("aside")] == [b'"five"']

@@ -390,6 +390,19 @@ def test_each_of_many_records_of_one_step_goes_to_the_topic_it_chose() -> None:
         assert odd.read_values_to_list() == ["1", "3", "5"]
 
 
+def test_outputs_are_read_with_the_serdes_of_their_sinks_if_one_sink_chooses_its_topic() -> None:
+    """Both outputs were read with the default serdes: a text as a number, and a long not at all."""
+    builder = StreamsBuilder("chosen")
+    orders = builder.stream("orders")
+    orders.to(lambda key, value, metadata: "special", value_serde="string")
+    orders.map_values(int).to("pieces", value_serde="long")
+    with TopologyTestDriver(builder.build(), {"errors.dead.letter.queue.topic.name": "dead"}) as driver:
+        driver.create_input_topic("orders").pipe_input("a", "5")
+        assert driver.create_output_topic("special").read_value() == "5"
+        assert driver.create_output_topic("pieces").read_value() == 5
+        assert driver.router.output_serdes("dead") is None
+
+
 def test_caches_are_flushed_after_every_record() -> None:
     """With caches, one record's updates of one key are emitted once, and old values are those of the last flush."""
     builder = StreamsBuilder("cached")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,13 @@ def test_ids_are_asked_for_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_watcher, "_IDS_EVERY_S", 0.0)
     watch(lambda topics: {"orders"}, identities, 20)
     assert 21 == len(asked)
+
+
+def test_a_new_local_broker_is_named_as_a_cause_if_a_start_finds_other_topics() -> None:
+    """A notebook that is run again with its checkpoint was told only that its topic had been deleted."""
+    with pytest.raises(DataLossError) as caught:
+        topic_watcher.refuse_replaced_topics({"orders": "a"}, {"orders": "b"}, "shop")
+    assert "Hint: a local_broker() without data= begins empty" in "".join(traceback.format_exception(caught.value))
 
 
 def test_ids_are_compared_as_soon_as_a_topic_is_back() -> None:
