@@ -47,6 +47,16 @@ def background(
     return thread
 
 
+def clean_up(work: Callable[[], object]) -> None:
+    """Start the end of what an interrupted call began in a thread, and wait for it for a moment only.
+
+    Example:
+        >>> clean_up(lambda: print("ended"))
+        ended
+    """
+    background(work, "kstreamnb-clean-up").join(0.8)  # so that Ctrl-C takes no longer than two seconds
+
+
 def wait_until(reached: Callable[[], object], seconds: float, *, pause_s: float = 0.02) -> bool:
     """Poll a condition until it holds or the time is over; return whether it holds.
 

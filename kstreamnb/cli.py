@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -288,10 +289,9 @@ def deploy(servers: Servers, application: str, config: Sequence[str], log: Path 
     _end_cleanly()
     query = start(_load(application), bootstrap_servers=servers, config=config_options(config), **options)
     try:
-        click.echo(f"{query.application} runs; Ctrl-C stops it")
-        query.await_termination()
-    except KeyboardInterrupt:  # before the query waited for one
-        pass
+        with suppress(KeyboardInterrupt):  # before the query waited for one
+            click.echo(f"{query.application} runs; Ctrl-C stops it")
+            query.await_termination()
     finally:
         query.stop()
 

@@ -79,8 +79,7 @@ class ResetPlan:
         for topic, parts in self.positions.items():
             offsets = ", ".join(f"{partition}: {offset}" for partition, offset in parts.items())
             lines.append(f"  begin topic {topic} at offsets {offsets}")
-        lines = lines if len(lines) > 1 else [*lines, "  nothing to delete"]
-        return "\n".join([*lines, *self.downstream])
+        return "\n".join([*lines, *(() if len(lines) > 1 else ["  nothing to delete"]), *self.downstream])
 
 
 def reset(

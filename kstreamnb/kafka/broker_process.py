@@ -78,10 +78,8 @@ class LocalBroker(Closing):
         refuse_windows("a local broker")  # which has neither process groups nor sh
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
         self.config, self.users, self.port = dict(config or {}), dict(users or {}), port
-        self.bootstrap_servers = ""
-        self._guarded = ""
-        self._answered = False
-        self._temporary = data is None
+        self.bootstrap_servers = self._guarded = ""
+        self._answered, self._temporary = False, data is None
         self.data = temp_dir("broker") if data is None else Path(data).absolute()  # its processes run there
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None
@@ -124,8 +122,15 @@ class LocalBroker(Closing):
 
         Raises: BrokerError if it did not answer; the detail has the last lines of its log.
         """
-        if self.running:
-            return self
+        try:
+            return self if self.running else self._started(attempts)
+        except KeyboardInterrupt:  # maybe nobody has the broker
+            self.kill()
+            if not self._answered:
+                self.close()
+            raise
+
+    def _started(self, attempts: int) -> Self:
         self.data.mkdir(parents=True, exist_ok=True)
         command = [java(), f"-Xmx{self.heap}", *_JVM, "-cp"]  # first: without Java, no jars are fetched
         command.append(os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar")))))

@@ -69,8 +69,7 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
     given = for_librdkafka(as_settings(servers))
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
-    own = {name.replace("_", "."): value for name, value in fixed.items()}
-    return {**_USUAL, **(defaults or {}), **given, **own}
+    return {**_USUAL, **(defaults or {}), **given, **{name.replace("_", "."): value for name, value in fixed.items()}}
 
 
 def as_settings(servers: Servers) -> dict[str, object]:
@@ -118,12 +117,7 @@ def about_topic(error: KafkaError, topic: str) -> KafkaException:
 
 
 def kafka_error(
-    what: str,
-    error: Exception | KafkaError,
-    servers: Servers,
-    *,
-    why: KafkaError | None = None,
-    hint: str | None = None,
+    what: str, error: Exception | KafkaError, broker: Servers, *, why: KafkaError | None = None, hint: str | None = None
 ) -> BrokerError:
     """Make the error of a failed call, by its kind, with Kafka's own words and those about the connection if known."""
     reason = error.args[0] if isinstance(error, KafkaException) else error
@@ -135,7 +129,7 @@ def kafka_error(
     hint = hint if hint and kind is BrokerError else _hint(code, why)
     permission = next((each for words, each in _PERMISSIONS.items() if what.startswith(words)), "READ")
     hint = hint and hint.replace("the permission", permission)
-    return kind(f'{what} failed at "{shown_servers(servers)}"', detail=f"Kafka says: {text}", hint=hint)
+    return kind(f'{what} failed at "{shown_servers(broker)}"', detail=f"Kafka says: {text}", hint=hint)
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:

@@ -186,8 +186,7 @@ class TransactionalWriter(BatchWriter):
     def _last_marker(self, admin: Admin) -> Marker | None:
         """Return the last marker; in the partition of a slot, that of an earlier query says nothing about this one."""
         marker = last_marker(admin, self.marker_topic, self._partition)
-        foreign = self.slot is not None and marker is not None and marker.query != self.query
-        return None if foreign else marker
+        return None if self.slot is not None and marker is not None and marker.query != self.query else marker
 
     def take_over(self) -> None:
         """Make the application this query's, before its first batch: fence older writers, and write a marker of it.

@@ -136,15 +136,10 @@ def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDesc
 
 
 def _collect(
-    fields: dict[tuple[str, str], _Field],
-    topic: str,
-    path: str,
-    value: object,
-    depth: int,
-    parent: _Field | None = None,
+    fields: dict[tuple[str, str], _Field], topic: str, path: str, value: object, depth: int, owner: _Field | None = None
 ) -> None:
     """Add a value and everything inside it."""
-    own = fields.setdefault((topic, path), _Field(parent))
+    own = fields.setdefault((topic, path), _Field(owner))
     own.values.append(value)
     if depth and isinstance(value, dict):
         for name, part in value.items():

@@ -176,9 +176,12 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
     try:
         with under_way("tasks", look=None if is_connect(spark) else lambda: _tasks_done(spark)):
             notes = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
-    except Exception as error:
+    except BaseException as error:
         kept.unpersist()
-        raise spark_failure("the run", error) from error
+        if isinstance(error, Exception):
+            raise spark_failure("the run", error) from error
+        rows.sparkSession.interruptAll()  # Spark would run the job to its end
+        raise
     failures = [bytes(row["blob"]) for row in notes if row["target"] == FAILURE]
     if failures:
         kept.unpersist()

@@ -55,18 +55,13 @@ def separation(description: TopologyDescription, sub: DescribedSubtopology, cuts
 
 
 def _reason(
-    topic: str,
-    before: int,
-    after: int,
-    sinks: list[DescribedNode],
-    is_internal: bool,
-    nodes: Mapping[str, DescribedNode],
+    topic: str, before: int, after: int, sinks: list[DescribedNode], internal: bool, nodes: Mapping[str, DescribedNode]
 ) -> tuple[str, str | None]:
     if before == after:
         return f"sub-topology {after} reads topic {topic} back, which it writes itself", "read back"
     if direction := _foreign_key(topic):
         return f"foreign-key join: {direction} through topic {topic}", f"foreign-key join: {direction}"
-    if not is_internal:
+    if not internal:
         return f"sub-topology {after} reads topic {topic}, which sub-topology {before} writes", None
     changers = dict.fromkeys(name for sink in sinks for name in _key_changers(nodes, sink))
     if not changers:

@@ -1,9 +1,10 @@
 """The crash matrix on a standalone cluster: ``python -m tests.cluster.crashes [--runs 5] [--only VICTIM …]``.
 
-A master and two workers with one core each are processes of this machine. An executor, all executors, or a worker with
-its executor are killed with SIGKILL while each of five applications is at another point of a batch. What is compared is
-that of `tests.kafka.crashes`: every output record with its time and headers, the stores, and each store with its log
-and its changelog topic. In addition, the longest time in which an application published nothing is shown.
+A master and two workers with one core each are processes of this machine; the master keeps its state in a folder. An
+executor, all executors, a worker with its executor, the master, or the driver are killed with SIGKILL while each of
+five applications is at another point of a batch. What is compared is that of `tests.kafka.crashes`: every output record
+with its time and headers, the stores, and each store with its log and its changelog topic. In addition, the longest
+time in which an application published nothing is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.kafka.deployed import POINTS, slug
 
 __all__ = ["VICTIMS", "ClusterOrdeal", "main", "run_victim"]
 
-EXECUTOR, EXECUTORS, WORKER = VICTIMS = ("executor", "all executors", "worker")
+EXECUTOR, EXECUTORS, WORKER, MASTER, DRIVER = VICTIMS = ("executor", "all executors", "worker", "master", "driver")
 _ROOT = str(Path(__file__).parents[2])
 
 
@@ -51,7 +52,8 @@ class ClusterOrdeal(RecoveringOrdeal):
             if all(running):
                 every = [pid for pids in running for pid in pids]
                 worker = [cluster.workers[turn].pid, *running[turn]]
-                targets = {EXECUTOR: running[turn], EXECUTORS: every, WORKER: worker}
+                master = [cluster.master.pid]
+                targets = {EXECUTOR: running[turn], EXECUTORS: every, WORKER: worker, MASTER: master}
                 self._name_brokers(*targets[self.victim])
                 return
             time.sleep(0.1)
@@ -60,6 +62,9 @@ class ClusterOrdeal(RecoveringOrdeal):
         if self.victim == WORKER:
             self.cluster.workers[self.lives % 2].wait()
             self.cluster.replace_ended_workers()
+        if self.victim == MASTER:
+            self.cluster.master.wait()
+            self.cluster.start_master()
 
 
 def run_victim(
@@ -84,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = chosen.keep or Path(temporary)
         with LocalBroker(data=folder / "kafka", config=BROKER_CONFIG, timeout_s=180.0) as broker:
             for victim in chosen.only:
-                cluster = Standalone(folder / slug(f"cluster {victim}"))
+                cluster = Standalone(folder / slug(f"cluster {victim}"), recovers=True)
                 try:
                     for cell in run_victim(victim, chosen.runs, broker, cluster, folder, chosen.points):
                         good = good and cell.ok

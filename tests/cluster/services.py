@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.request
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -318,10 +318,11 @@ class Standalone:
     Args:
         folder: holds logs and the workers' files.
         workers: the number of workers, with one core and 1 GB each.
+        recovers: the master keeps its state in a folder, and continues with it after it was killed.
     """
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, workers: int = 2, *, recovers: bool = False) -> None:
+        self.folder, self.port, self.recovers = folder, free_port(), recovers
         self.url = f"spark://127.0.0.1:{self.port}"
         self._count = self._masters = 0
         self.start_master()
@@ -331,7 +332,10 @@ class Standalone:
         """Start the master, and wait until it answers; also after it was killed."""
         self._masters += 1
         name, kind = f"master-{self._masters}", "org.apache.spark.deploy.master.Master"
-        self.master = self._process(name, kind, "--port", str(self.port))
+        (state := self.folder / "state").mkdir(parents=True, exist_ok=True)
+        settings = {"recoveryMode": "FILESYSTEM", "recoveryDirectory": state} if self.recovers else {}
+        java_options = [f"-Dspark.deploy.{key}={value}" for key, value in settings.items()]
+        self.master = self._process(name, kind, "--port", str(self.port), java_options=java_options)
         _await(lambda: _answers(self.port), self.master, self.folder / name)
 
     def kill_master(self) -> None:
@@ -382,7 +386,9 @@ class Standalone:
         for process in [*self.workers, self.master]:
             _ended(process)
 
-    def _process(self, name: str, kind: str, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    def _process(
+        self, name: str, kind: str, *options: str, before: tuple[str, ...] = (), java_options: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         folder = self.folder / name
         folder.mkdir(parents=True)
         command = [
@@ -391,6 +397,7 @@ class Standalone:
             "-Xmx256m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
+            *java_options,
             "-cp",
             f"{spark_jars()}/*",
         ]

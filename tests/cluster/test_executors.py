@@ -139,7 +139,7 @@ def test_what_is_killed_at_any_moment_loses_and_doubles_nothing(
     victim: str, broker: LocalBroker, tmp_path: Path
 ) -> None:
     """Every output record and store equals the test driver's; ``python -m tests.cluster.crashes`` kills more often."""
-    cluster = Standalone(tmp_path / "spark")
+    cluster = Standalone(tmp_path / "spark", recovers=True)
     try:
         for cell in run_victim(victim, 1, broker, cluster, tmp_path, (WHILE, INSIDE)):
             assert cell.ok, cell

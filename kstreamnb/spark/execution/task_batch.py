@@ -96,8 +96,7 @@ class _Turns(Batch):
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        of_each = map(self._partitions.__getitem__, self._ranks[: self.index() + 1])
-        return countOf(of_each, (topic, partition))
+        return countOf(map(self._partitions.__getitem__, self._ranks[: self.index() + 1]), (topic, partition))
 
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition and source node of a record, which has its own offset."""

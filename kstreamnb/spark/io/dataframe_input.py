@@ -231,8 +231,7 @@ def _plain(cell: Column, kind: T.DataType) -> Column:
     """
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         text = F.regexp_replace(F.to_csv(F.struct(cell), _ISO), r"\.0+(?=Z?$)", "")
-        text = F.regexp_replace(text, r"(?<=\.\d{3})000(?=Z$)", "")
-        return F.when(cell.isNotNull(), text)
+        return F.when(cell.isNotNull(), F.regexp_replace(text, r"(?<=\.\d{3})000(?=Z$)", ""))
     if isinstance(kind, T.DateType) or (isinstance(kind, T.DecimalType) and kind.scale):
         return cell.cast("string")
     if isinstance(kind, T.TimeType):

@@ -123,8 +123,7 @@ class KafkaOffsetSource:
         """
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         own = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        ends = self._own_reader().batch_end({topic: start.get(topic, {}) for topic in own}, own, limit)
-        return {**ends, **theirs}
+        return {**self._own_reader().batch_end({topic: start.get(topic, {}) for topic in own}, own, limit), **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if records were lost, unless that is allowed."""

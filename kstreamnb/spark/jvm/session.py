@@ -70,7 +70,7 @@ _STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
 """The patches that `spark_session` applies when it starts a session."""
 
-PATCHES = tuple((patch.name, patch.benefit) for patch in (*START_PATCHES, *QUERY_PATCHES, *_STREAM_PATCHES))
+PATCHES = tuple({patch.name: patch.benefit for patch in (*START_PATCHES, *QUERY_PATCHES, *_STREAM_PATCHES)}.items())
 """Name and benefit of every patch."""
 _logs: list[Path] = []  # of each session whose JVM was started here
 _starting = threading.RLock()  # held during a start: pyspark has one JVM and one session in a process

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from dataclasses import dataclass
 
 from py4j import java_gateway
-from py4j.clientserver import ClientServer, FinalizerWorker
+from py4j.clientserver import ClientServer, ClientServerConnection, FinalizerWorker
 from py4j.java_gateway import JavaObject, JVMView
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,6 +20,7 @@ from kstreamnb.spark.jvm.patches import Patch
 from kstreamnb.spark.jvm.warm_up import warm_up
 
 _LOG = logging.getLogger(__name__)
+_py4j_send = ClientServerConnection.send_command
 _NOISY = (  # these warn about states that do not exist yet, sockets of finished tasks, and batches after their time
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
@@ -56,9 +59,34 @@ def _silence_connections(session: SparkSession) -> None:
     server.handle_error = note
 
 
-def _has_caller(_: logging.LogRecord) -> bool:
-    """Return False in the thread that frees the JVM's objects: when the JVM ends, nothing is left to free."""
-    return not isinstance(threading.current_thread(), FinalizerWorker)
+def _has_caller(record: logging.LogRecord) -> bool:
+    """Return False in the thread that frees the JVM's objects, and for an interrupt, which is raised, too.
+
+    When the JVM ends, nothing is left to free.
+    """
+    interrupted = record.exc_info is not None and record.exc_info[0] is KeyboardInterrupt
+    return not (interrupted or isinstance(threading.current_thread(), FinalizerWorker))
+
+
+def _heed_interrupts(_: SparkSession) -> None:
+    """Have SIGINT raise KeyboardInterrupt and do nothing else, and close the connection that waits for an answer.
+
+    pyspark's handler cancels all jobs of a context, and with them the batches of running queries. It does not reach the
+    jobs of an interrupted call: Py4J cannot send while it waits for an answer. Py4J itself closes the connections of
+    all threads, and the next one fails.
+    """
+    ClientServerConnection.send_command = _send  # has no effect the second time
+    is_pysparks = getattr(signal.getsignal(signal.SIGINT), "__module__", "") == SparkContext.__module__
+    if is_pysparks and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _send(connection: ClientServerConnection, command: str) -> str:
+    try:
+        return _py4j_send(connection, command)
+    except KeyboardInterrupt:  # the answer would be taken for that of the next call
+        connection.close()
+        raise
 
 
 def _silence_batches(session: SparkSession) -> None:
@@ -145,11 +173,14 @@ def _jvm(session: SparkSession) -> JVMView:
     return session._jvm  # noqa: SLF001 - has no public name
 
 
+_INTERRUPTS = Patch("interrupts", "an interrupt ends a call, and no batch of a query", _always, _heed_interrupts)
 SESSION_PATCHES = (
+    _INTERRUPTS,
     Patch("quiet-connections", "prints no traceback when the JVM ends first", _always, _silence_connections),
     Patch("warm-up", "the first batch of a session comes seconds sooner", _has_no_free_slot, warm_up),
 )
 QUERY_PATCHES = (
+    _INTERRUPTS,
     Patch("quiet-state-servers", "keeps warnings about each batch out of the log", _always, _silence_batches),
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )

@@ -67,22 +67,17 @@ def written_topics(topology: Topology, settings: Config) -> list[str]:
 
 
 def keep_changelogs(
-    sink: QuerySink,
-    deployment: Deployment,
-    admin: Admin,
-    session: SparkSession,
-    folder: CheckpointFiles,
-    old: Manifest | None,
+    sink: QuerySink, plan: Deployment, admin: Admin, spark: SparkSession, files: CheckpointFiles, old: Manifest | None
 ) -> list[str]:
     """Create the changelog topics that do not exist, with the state so far; returns the names of all."""
     if not isinstance(sink, KafkaSink):
         raise ConfigError("changelog topics need Kafka as the sink")
-    needed = changelog_topics(deployment)
+    needed = changelog_topics(plan)
     existing = admin.topics(topic.name for topic in needed)
     missing = [topic for topic in needed if topic.name not in existing]
-    create_owned(admin, missing, deployment.application.config.replication_factor)
+    create_owned(admin, missing, plan.application.config.replication_factor)
     if old is not None and not old.changelogs:
-        publish_snapshot(session, deployment, folder, sink)
+        publish_snapshot(spark, plan, files, sink)
     return [topic.name for topic in needed]
 
 
@@ -136,5 +131,4 @@ def missing_outputs(topology: Topology, settings: Config, topics: Mapping[str, i
         raise unknown("output topic", missing[0], sorted(topics), error=UnknownTopicError, hint=hint)
     widest = max([topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1])
     letters = settings.dead_letter_topic
-    dead = {letters: 1} if letters is not None and letters not in topics else {}
-    return {**dead, **dict.fromkeys(missing, widest)}
+    return {**({letters: 1} if letters is not None and letters not in topics else {}), **dict.fromkeys(missing, widest)}

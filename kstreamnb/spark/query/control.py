@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.background import background, wait_until
+from kstreamnb.background import background, clean_up, wait_until
 from kstreamnb.errors import EngineError, KStreamError, SparkError
 from kstreamnb.hints import reason_of
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
@@ -64,8 +64,7 @@ class QueryControl:
         self.application, self.files = deployment.application.id, stream.files
         self.spark, self.deployment, self.source, self.settings = spark, deployment, source, stream
         self.lifecycle = Lifecycle()
-        stores = LiveStores(spark, deployment, self.files)
-        log = QueryLog(self.application, deployment.key)
+        stores, log = LiveStores(spark, deployment, self.files), QueryLog(self.application, deployment.key)
         self.action = BatchAction(sink, stores, log, self.lifecycle, self._require_checkpoint)
         self.companions: list[Companion] = []
         self.handle: QueryHandle | None = None
@@ -106,17 +105,21 @@ class QueryControl:
                 self.action.log.note("stopped", batch=self.action.last.number)
             self.deployment, self.source = deployment or self.deployment, source or self.source
             try:
+                with self._halting:  # an interrupted start may still end its stream
+                    pass
                 self._launch(actor, takes_over=takes_over)
+                self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
+                if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
+                    self._halt()
+                    self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
+                self._attend()
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
                 if not self.fail(failure or EngineError(f"the start was interrupted: {reason_of(error)}"), Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
+                if failure is None:  # the stream may run already
+                    clean_up(partial(self._halt, starting=True))
                 raise
-            self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
-            if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
-                self._halt()
-                self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
-            self._attend()
             return True
 
     def _launch(self, actor: Actor, *, takes_over: bool) -> None:
@@ -129,9 +132,9 @@ class QueryControl:
                     on_failure.callback(lock.release)
                     last_stage = self.action.sink.on_executors()
                     stream = start_stream(self.spark, self.source, self.action, self.settings, last_stage)
+                    ended = partial(release_stores, self.spark, stream)
+                    self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
                     on_failure.pop_all()
-                ended = partial(release_stores, self.spark, stream)
-                self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
                 self.action.pipeline = self._pipeline(self.handle)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more

@@ -7,10 +7,12 @@ import time
 import weakref
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kstreamnb.background import clean_up, wait_until
 from kstreamnb.errors import ApplicationStateError, KStreamError
 from kstreamnb.spark.contracts import PREPARED, OffsetSource, QueryBatch, StreamSettings
 from kstreamnb.spark.execution.batch_output import BatchOutput
@@ -23,6 +25,7 @@ from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction
+from kstreamnb.spark.query.query_handle import release_stores
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_later_batches
 
 _PY4J_LOG = logging.getLogger("py4j.clientserver")
@@ -31,13 +34,9 @@ _STOP_MS = 4500  # stopping takes 5 s at most
 
 
 def start_stream(
-    spark: SparkSession,
-    source: OffsetSource,
-    action: BatchAction,
-    settings: StreamSettings,
-    last_stage: RowFunction | None = None,
+    spark: SparkSession, source: OffsetSource, action: BatchAction, settings: StreamSettings, last: RowFunction | None
 ) -> StreamingQuery:
-    """Start the query of a deployment; ``last_stage`` publishes on executors."""
+    """Start the query of a deployment; ``last`` is a stage that publishes on executors."""
     deployment = action.stores.deployment
     session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
@@ -60,14 +59,26 @@ def start_stream(
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
-    if last_stage is not None:
-        frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last_stage, ROW_SCHEMA)
+    if last is not None:
+        frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last, ROW_SCHEMA)
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(action, settings))
     writer = writer.option("checkpointLocation", settings.files.address).queryName(name)
     forget_later_batches(settings.files)  # an older deployment, fenced a moment ago, has written its last one by now
-    if settings.trigger_ms is None and PLANS_BOUNDED_RUNS:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{settings.trigger_ms or 0} milliseconds").start()
+    try:
+        if settings.trigger_ms is None and PLANS_BOUNDED_RUNS:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{settings.trigger_ms or 0} milliseconds").start()
+    except KeyboardInterrupt:  # Spark starts the stream nevertheless
+        clean_up(partial(_stop_started, spark, session))
+        raise
+
+
+def _stop_started(spark: SparkSession, session: SparkSession) -> None:
+    """Stop the stream of a session, which has no other, when Spark has started it."""
+    wait_until(lambda: session.streams.active, 60.0)
+    for stream in session.streams.active:
+        stream.stop()
+        release_stores(spark, stream)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

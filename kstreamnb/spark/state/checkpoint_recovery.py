@@ -118,9 +118,7 @@ def _name(store: str, version: int, checkpoint: CheckpointFiles) -> str | None:
     """Return the names of a version's files: with the token of the attempt that the log of commits names."""
     _, operator, partition = store.split("/")
     attempts = _attempts(checkpoint, version - 1).get(operator, [])
-    if int(partition) >= len(attempts):
-        return None
-    return f"{version}_{attempts[int(partition)][0]}"
+    return f"{version}_{attempts[int(partition)][0]}" if int(partition) < len(attempts) else None
 
 
 def _intact(checkpoint: CheckpointFiles, name: str) -> bool:

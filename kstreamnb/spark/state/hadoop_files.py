@@ -138,8 +138,7 @@ class HadoopFiles(CheckpointFiles):
         return False
 
     def _path(self, name: str) -> JavaObject:
-        path = self._jvm.org.apache.hadoop.fs.Path
-        return path(self._root, name) if name else self._root
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
 
     def _if_exists(self, access: Callable[[JavaObject], JavaObject], name: str) -> JavaObject | None:
         """Access a file or folder; return None if it does not exist."""
