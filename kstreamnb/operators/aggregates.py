@@ -109,18 +109,12 @@ def _fold(fold: Fold, store: RowStore, key: str, *position: str) -> str:
     if fold.wire is not None:
         put = "wire = value if type(value) in {plain} else {encode}(value)\n" + put.replace("(value,", "(wire,")
     latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
-    if fold.initializer is None:
-        return f"""\
-{get}
-old = None if row is None else row[0]
-if row is not None: value = {{add}}(old, value)
-if {latest}
-{put}"""
+    reduces = fold.initializer is None
     if not fold.counts or store.in_place() is None:
         return f"""\
 {get}
-old = {{init}}() if row is None else row[0]
-value = {{add}}({key}, value, old)
+old = {"None" if reduces else "{init}()"} if row is None else row[0]
+{"if row is not None: value = {add}(old, value)" if reduces else f"value = {{add}}({key}, value, old)"}
 if {latest}
 {put}"""
     new = f"{get}\n old = 0 if row is None else row[0]\n value = old + 1\n if {latest}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from operator import countOf, itemgetter
+from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from kstreamnb.closing import Closing
@@ -528,11 +528,12 @@ def _topic_records(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], l
         every = list(records)
     except TypeError:
         raise ConfigError(f'expected records, got type "{type(records).__name__}"', hint=_RECORDS) from None
-    for kind in () if countOf(map(type, every), TopicRecord) == len(every) else dict.fromkeys(map(type, every)):
+    # One pass over all records: each further one reads them from memory again.
+    times = [at for r in every if type(r) is TopicRecord and type(at := r[3]) is int and at <= MAX_TIME_MS]
+    if len(times) == len(every):
+        return every, times
+    for kind in dict.fromkeys(map(type, every)):
         if not issubclass(kind, TopicRecord):
             raise ConfigError(f'expected records of topics, got type "{kind.__name__}" among them', hint=_RECORDS)
-    times = [record[3] for record in every]
-    if countOf(map(type, times), int) < len(times) or max(times, default=0) > MAX_TIME_MS:
-        times = [time_ms(time, f"time of record {at}") for at, time in enumerate(times)]
-        every = [record._replace(timestamp=time) for record, time in zip(every, times, strict=True)]
-    return every, times
+    times = [time_ms(record[3], f"time of record {at}") for at, record in enumerate(every)]
+    return [record._replace(timestamp=time) for record, time in zip(every, times, strict=True)], times
