@@ -113,6 +113,11 @@ class Serde(Generic[T]):
         """
         return value.copy() if type(value) is dict and self.is_flat(value) else None  # type: ignore[attr-defined, arg-type]
 
+    @property
+    def inline_copy(self) -> tuple[str, str, dict[str, object]]:
+        """A test of the local name ``value``, an expression for what `copy_value` then returns, and objects of both."""
+        return "", "", {}
+
     def portable(self, value: T) -> object:
         """Return a value that files hold and that the serde writes as it writes this one: by default its bytes.
 

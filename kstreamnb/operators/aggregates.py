@@ -116,7 +116,7 @@ old = None if row is None else row[0]
 if row is not None: value = {{add}}(old, value)
 if {latest}
 {put}"""
-    if not fold.counts or store.in_place() is None:
+    if not (fold.counts and store.values.small and store.in_place()):
         return f"""\
 {get}
 old = {{init}}() if row is None else row[0]

@@ -49,7 +49,7 @@ class SubscriptionResolve(BlockOperator):
         copy = "" if lent_type(self.joiner, with_key=False) else ".copy()"
         lines = f"""\
 row, other = {{find}}(key, {{no_row}})[0], value[1]
-if type(value[0]) is not {{RowHash}} or row is not value[0].wire:
+if type(value[0]) is not {{RowHash}} or row is not value[0][0]:
  row, digest = {{get}}(key, row)
  if digest != value[0]:
   {{expired}}(key, value, digest, timestamp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
+from kstreamnb.core.codec import CopiedValue
 from kstreamnb.core.record import Headers
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
@@ -81,12 +82,20 @@ class KeyValueRows(Store[Hashable, Any]):
 
         Raises: StateError for a prefix without bytes other than 0xff, unless the store is persistent and has no cache.
         """
-        data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
+        return self._scan(*self._prefix_bounds(self._bytes_of(prefix) if serialize is None else serialize(prefix)))
+
+    def rows_below(self, prefix: bytes) -> Iterable[Any]:
+        """Return the rows of `prefix_scan`, without their keys."""
+        if type(self.raw) is not dict:
+            return (row for _, row in self.prefix_scan(prefix))
+        return map(self._shown, map(self._row, self._between(*self._prefix_bounds(prefix))))
+
+    def _prefix_bounds(self, data: bytes) -> tuple[bytes, bytes | None]:
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         if not stem and not (self.spec.persistent and type(self) is KeyValueRows):
             fact = f'store "{self.name}" cannot scan the prefix {data!r}'
             raise StateError(fact, hint=None if data else "call all()", java="IndexOutOfBoundsException: null")
-        return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
+        return data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
     def approximate_num_entries(self) -> int:
         """Return the exact number of rows."""
@@ -113,19 +122,23 @@ class KeyValueRows(Store[Hashable, Any]):
         """Replace get and put by minimal closures: operators call them for each record."""
         raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
         least, most, text = -self.values.small, self.values.small, self.values.text
-        encode, decode = self.values.encode, self.values.decode
+        encode, decode, most, make = self.values.encode, self.values.decode, self.values.most, tuple.__new__
 
         def get(key: object) -> object:
             row = find(key)
             if type(row) is tuple:
                 return row
-            return (decode(row[0]), row[1]) if type(row) is EncodedRow else slow_get(key)
+            if type(row) is EncodedRow:
+                return row[0].copy() if type(row[0]) is CopiedValue else decode(row[0]), row[1]
+            return slow_get(key)
 
         def put(key: object, value: object) -> None:
             if type(value) is tuple and (old := find(key)) is not None:
                 part = value[0]
                 kind = type(part)
-                if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
+                if kind is CopiedValue and len(raw) < most:
+                    value = make(EncodedRow, value)
+                elif not ((kind is int and least < part < most) or (kind is text and part.isascii())):
                     value = stamped(encode(part), value[1])
                 if value is not None:
                     raw[key] = value

@@ -17,8 +17,9 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 Loop: TypeAlias = Callable[..., Any]
 """``loop(iterator, stream time)`` or ``loop(None, stream time)``; shared ones get more."""
 
-Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
-"""How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
+Feeding: TypeAlias = Literal["iterated", "called", "sent", "shared"]
+"""How a loop gets its records: from an iterator, from several in turn with other loops, one by one, or from an iterator
+over those of all partitions."""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"

@@ -101,9 +101,9 @@ class TaskCompiler:
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)
-        if end_lines is not None:
-            for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
-                builder.end(line)
+        ends = [] if end_lines is None else ["if begun:", *(" " + line for line in end_lines(builder))]
+        for line in (*[PUNCTUATE] * (punctuates and feeding != "shared"), *ends):
+            builder.end(line)
         builder.end("return now")
         return builder
 

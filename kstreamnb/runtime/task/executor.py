@@ -6,8 +6,9 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -125,12 +126,15 @@ class Executor:
             self._end_records()
 
     @contextmanager
-    def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
+    def interleave(
+        self, batch: Batch, partition: Partition, first: int, feeding: Feeding = "sent"
+    ) -> Iterator[Callable[..., object]]:
         """Yield a function that processes the next record of a partition, in turn with others.
 
-        ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
+        ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one. If records
+        are not sent, but the function "called", it takes an iterator over the next records, and the stream time.
         """
-        context, queue, loop = self.context, self.queue_of(*partition), None
+        queue, loop = self.queue_of(*partition), None
         self.compiler.first[0] = first
 
         def send(record: Any) -> None:
@@ -139,14 +143,16 @@ class Executor:
             self.process_each(queue, queue.take(None, None))
 
         if queue.plain and self.is_fast():
-            loop = self._loop_of(queue, _shape(batch), feeding="sent")(None, context.stream_time[0])
-            next(loop)
-        try:
-            with self.in_turn(batch, partition, counts=loop is not None):
-                yield send if loop is None else loop.send
-        finally:
-            if loop is not None:
-                loop.close()
+            loop = self._loop_of(queue, _shape(batch), feeding=feeding)
+        with self.in_turn(batch, partition, counts=loop is not None), ExitStack() as stack:
+            if feeding == "called":
+                yield loop or (lambda records, _: deque(map(send, records), maxlen=0))
+            elif loop is None:
+                yield send
+            else:
+                sent = stack.enter_context(closing(loop(None, self.context.stream_time[0])))
+                next(sent)
+                yield sent.send
 
     def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""
@@ -220,9 +226,7 @@ class Executor:
         context.record_context.set_batch(batch)
         try:
             with collector_paused():
-                now = loop(batch.iterator, context.stream_time[0])
-                if now >= context.stream_schedules.due[0]:
-                    self.punctuate_until(now)
+                loop(batch.iterator, context.stream_time[0])
         except BaseException as error:
             self._fail(error)
         finally:

@@ -25,7 +25,8 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
     try:
         with loops.opened():
             for row in batch.input_records(router):
-                tasks.settle([row], process)
+                if caused := process([row]):
+                    tasks.settle(caused, process)
     finally:
         if tasks.rows:  # of a task that failed
             tasks.log_rows(loops.reader_of(loops.partition))

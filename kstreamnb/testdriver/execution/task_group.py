@@ -25,6 +25,7 @@ from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
 from kstreamnb.topology.nodes import grouped
 
+_topic = itemgetter(0)
 ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
 """Serdes of keys and values, None for bytes; None if nothing is converted."""
 
@@ -50,6 +51,11 @@ class OutputRoute:
     def log_as(self) -> ReadAs:
         """The serdes of rows in the log; None if rows are logged as they are written."""
         return None if self.written_as is None or self.log.serdes is not None else (None, None)
+
+    @cached_property
+    def unchanged(self) -> bool:
+        """Whether rows are logged as they are written, and read so by tasks, if at all."""
+        return self.log_as is None and (self.route is None or not (self.read_as or self.route.is_global))
 
     @cached_property
     def read_as(self) -> ReadAs:
@@ -116,9 +122,14 @@ class TaskGroup:
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
-        read, outputs = [], self._outputs[index]
+        read, rows, outputs = [], self.rows, self._outputs[index]
         try:
-            for row in self.rows:
+            output = outputs.get(topic := rows[0][0])
+            fits = output is not None and output.unchanged and len(output.log.rows) + len(rows) <= self.most_rows
+            if fits and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
+                output.log.rows += rows
+                return [] if output.route is None else rows[:]
+            for row in rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
                 logged, route, log_as, read_as = output.log.rows, output.route, output.log_as, output.read_as
                 logged.append(row if log_as is None else output.converted(row, log_as))
@@ -194,6 +205,9 @@ class TaskGroup:
             return
         process = process or self.run
         while rows:
+            if len(rows) == 1:
+                rows = process(rows)
+                continue
             parts, rows = deque(self._in_order(rows) if len(rows) > 1 else [rows]), []
             try:
                 while parts:
@@ -228,6 +242,8 @@ class TaskGroup:
             readers = [*map(self.reader_of, partitions)]
             groups = groupby(sorted(range(len(rows)), key=readers.__getitem__), readers.__getitem__)
             rows = [rows[at] for _, same in groups for at in least_head_order(list(same), rows, partitions)]
+        elif self.global_task is None:
+            return [rows]
         if self.global_task is not None:
             return [[row] for row in rows]
         return [list(same) for _, same in groupby(rows, itemgetter(0, 1))]
