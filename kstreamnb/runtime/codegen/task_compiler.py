@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import indexed_type
+from kstreamnb.core.codec import by_home, indexed_type
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
@@ -170,6 +170,8 @@ class TaskCompiler:
     def _inlines(self, name: str) -> bool:
         """Return whether a node can be part of its parent's function."""
         node = self._nodes[name]
+        if isinstance(node, Sink) and node.partitioner is by_home:  # its parents are one below the other
+            return self._fuses and is_plain_sink(node, self._context)
         if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
             return False
         return is_plain_sink(node, self._context) if isinstance(node, Sink) else self._block(name) is not None

@@ -41,11 +41,13 @@ class OutputRoute:
         log: the log of the topic.
         written_as: serdes of the rows; None if they are bytes.
         route: the readers of the topic, if there are any.
+        limited: whether the number of rows is limited if the topic is read.
     """
 
     log: TopicLog
     written_as: tuple[Serde, Serde] | None
     route: TopicRoute | None
+    limited: bool
 
     @cached_property
     def log_as(self) -> ReadAs:
@@ -53,9 +55,10 @@ class OutputRoute:
         return None if self.written_as is None or self.log.serdes is not None else (None, None)
 
     @cached_property
-    def unchanged(self) -> bool:
-        """Whether rows are logged as they are written, and read so by tasks, if at all."""
-        return self.log_as is None and (self.route is None or not (self.read_as or self.route.is_global))
+    def log_all(self) -> Callable[[list[OutputRow]], None] | None:
+        """Logs rows, if they are logged as they are written and read so by tasks, if at all; else None."""
+        changes = self.log_as or self.limited or (self.route is not None and (self.read_as or self.route.is_global))
+        return None if changes else self.log.rows.extend
 
     @cached_property
     def read_as(self) -> ReadAs:
@@ -125,9 +128,8 @@ class TaskGroup:
         read, rows, outputs = [], self.rows, self._outputs[index]
         try:
             output = outputs.get(topic := rows[0][0])
-            fits = output is not None and output.unchanged and len(output.log.rows) + len(rows) <= self.most_rows
-            if fits and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
-                output.log.rows += rows
+            if output and output.log_all and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
+                output.log_all(rows)
                 return [] if output.route is None else rows[:]
             for row in rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
@@ -158,7 +160,8 @@ class TaskGroup:
         if output is None:
             router = self.router
             log = self.logs.setdefault(topic, TopicLog(topic, router.writer_serdes(topic)))
-            output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic))
+            limited = self.most_rows < sys.maxsize
+            output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic), limited)
             self._outputs[index][topic] = output
         return output
 
@@ -205,9 +208,6 @@ class TaskGroup:
             return
         process = process or self.run
         while rows:
-            if len(rows) == 1:
-                rows = process(rows)
-                continue
             parts, rows = deque(self._in_order(rows) if len(rows) > 1 else [rows]), []
             try:
                 while parts:
