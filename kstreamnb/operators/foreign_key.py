@@ -126,7 +126,8 @@ if {not self.left} and after is None:
  moved, after, instruction = False, before, {{forget_and_tell}}
 elif new is None and old is None: {{skip}}
 row = {{find}}(key, {{no_row}})[0]
-if new is not None and type(row) is CopiedValue and (row is new or row == new): digest = {{make}}({{RowHash}}, (row, {{bytes}}))
+same = new is not None and type(row) is CopiedValue and (row is new or row == new)
+if same: digest = {{make}}({{RowHash}}, (row, {{bytes}}))
 else: digest = None if new is None else {{hash}}({{bytes}}(new) or b"")
 if moved: {{forward}}(before, {{make}}({{kind}}, (digest, {{forget}}, key, {{partition}})), timestamp, headers)
 key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}}))"""
@@ -174,20 +175,21 @@ class SubscriptionReceive(BlockOperator):
         """Return lines that put the subscription."""
         foreign, primary = context.key_serde(self.foreign_key_serde), context.key_serde(self.primary_key_serde)
         store: Any = context.store(self.store)
-        rows, watched = store.in_place() or ({}, [None])
+        (rows, watched), kept = store.in_place() or ({}, [None]), SubscriptionSerde(primary).inline_copy[0] or None
         lines = f"""\
 instruction = value[1]
 if key is not None:
  row = None if instruction is {{forget}} or instruction is {{forget_and_tell}} else (value, timestamp)
  at = {_prefix_of("key")} + ({{bytes}}[value[2]] if type(value[2]) is str else {{write}}(value[2]) or b"")
- if row and {SubscriptionSerde(primary).inline_copy[0] or None} and len({{rows}}) < {store.values.most} and not {{watched}}[0]: {{rows}}[at] = row
+ if row and {kept} and len({{rows}}) < {store.values.most} and not {{watched}}[0]: {{rows}}[at] = row
  else: {{put}}(at, row)
 elif instruction is not {{tell}}:
  {{drop}}("null foreign key", key, value, timestamp)
  {{skip}}
 key = key, value[2]"""
-        objects = {"put": store.put, "rows": rows, "watched": watched, "drop": context.drop, **_OBJECTS, **_prefixes(foreign)}
+        objects = {"put": store.put, "rows": rows, "watched": watched, "drop": context.drop, **_OBJECTS}
         objects |= {"bytes": ByText(lambda key: primary.serialize(key) or b""), "write": primary.serialize}
+        objects |= _prefixes(foreign)
         return Block(lines, {"key"}, objects)
 
 
@@ -264,10 +266,10 @@ if key is None:
  {{skip}}
 {_NOT_LATEST * self.versioned}row = {{find}}(key, {{no_row}})
 if type(row[0]) is CopiedValue and row[0] == new: new = row[0]
-for message, _ in {{scan}}({_prefix_of("key")}):
+for _, (message, _) in {{scan}}({_prefix_of("key")}):
  {{forward}}(message[2], {{make}}({{kind}}, (message[0], new, message[3])), timestamp, headers)"""
         rows = context.kept_rows(self.rows, context.value_serde(self.value_serde))
-        objects = {"find": rows.get, "no_row": NO_ROW, "scan": context.store(self.store).rows_below, "kind": Response}
+        objects = {"find": rows.get, "no_row": NO_ROW, "scan": context.store(self.store).prefix_scan, "kind": Response}
         objects |= _prefixes(context.key_serde(self.foreign_key_serde))
         return _block_of_change(context, get_forward(), lines, objects, ends=True)
 
@@ -288,9 +290,9 @@ class SubscriptionSerde(SerdeAround[Subscription]):
         return value if inner is not None and type(key) in inner.plain and inner.keeps(key) else None
 
     @property
-    def inline_copy(self) -> tuple[str, str, dict[str, object]]:
-        """As `copy_value`, if the key is text."""
-        return ("type(value[2]) is str and value[2].isascii()" if type(self.inner) is StringSerde else ""), "value", {}
+    def inline_copy(self) -> tuple[str, str]:  # type: ignore[override]
+        """The value itself, if its key is ASCII text."""
+        return ("type(value[2]) is str and value[2].isascii()" if type(self.inner) is StringSerde else ""), "value"
 
     def _write(self, value: Subscription) -> bytes:
         key = self.inner_serde.serialize(value.primary_key) or b""
@@ -309,6 +311,7 @@ class ResponseSerde(SerdeAround[Response]):
 
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
     expects: ClassVar[str] = "responses of a foreign-key join"
+    inline_copy = "type(value[1]) is CopiedValue", "tuple.__new__(type(value), (value[0], value[1], None))"
 
     def copy_value(self, value: Response) -> Response | None:
         """Return the response with a copy of the foreign value, unless the value may have no bytes, as None has."""
@@ -321,12 +324,6 @@ class ResponseSerde(SerdeAround[Response]):
             elif not has_bytes or type(foreign) not in inner.plain or not inner.keeps(foreign):
                 return None
         return tuple.__new__(Response, (digest, foreign, None))
-
-    @property
-    def inline_copy(self) -> tuple[str, str, dict[str, object]]:
-        """As `copy_value`, if the foreign value is a copy."""
-        copied = "{make}({kind}, (value[0], value[1], None))"
-        return "type(value[1]) is CopiedValue", copied, {"make": tuple.__new__, "kind": Response}
 
     def _write(self, value: Response) -> bytes:
         data = self.inner_serde.serialize(value.foreign_value) or b""

@@ -210,8 +210,8 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     text = str if str in plain else None
-    most = 0 if copies is None else MOST_COPIES
-    return ValueCodec(encode if most else write, decoder(serde), to_bytes, text, small, kept_copy, most)
+    kept = (write, None, 0) if copies is None else (encode, kept_copy, MOST_COPIES)
+    return ValueCodec(kept[0], decoder(serde), to_bytes, text, small, *kept[1:])
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:

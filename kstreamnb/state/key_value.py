@@ -82,20 +82,12 @@ class KeyValueRows(Store[Hashable, Any]):
 
         Raises: StateError for a prefix without bytes other than 0xff, unless the store is persistent and has no cache.
         """
-        return self._scan(*self._prefix_bounds(self._bytes_of(prefix) if serialize is None else serialize(prefix)))
-
-    def rows_below(self, prefix: bytes) -> Iterable[Any]:
-        """Return the rows of `prefix_scan`, without their keys."""
-        if type(self.raw) is not dict:
-            return (row for _, row in self.prefix_scan(prefix))
-        return map(self._shown, map(self._row, self._between(*self._prefix_bounds(prefix))))
-
-    def _prefix_bounds(self, data: bytes) -> tuple[bytes, bytes | None]:
+        data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # the next prefix has its last byte one greater, and none exists after 0xff alone
         if not stem and not (self.spec.persistent and type(self) is KeyValueRows):
             fact = f'store "{self.name}" cannot scan the prefix {data!r}'
             raise StateError(fact, hint=None if data else "call all()", java="IndexOutOfBoundsException: null")
-        return data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+        return self._scan(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None)
 
     def approximate_num_entries(self) -> int:
         """Return the exact number of rows."""
@@ -128,9 +120,7 @@ class KeyValueRows(Store[Hashable, Any]):
             row = find(key)
             if type(row) is tuple:
                 return row
-            if type(row) is EncodedRow:
-                return row[0].copy() if type(row[0]) is CopiedValue else decode(row[0]), row[1]
-            return slow_get(key)
+            return (decode(row[0]), row[1]) if type(row) is EncodedRow else slow_get(key)
 
         def put(key: object, value: object) -> None:
             if type(value) is tuple and (old := find(key)) is not None:

@@ -24,9 +24,6 @@ PartitionRecord: TypeAlias = tuple[Partition, Any]
 ReaderOf: TypeAlias = Callable[[Partition], int]
 """Returns the index of the task that reads a partition."""
 
-OpenLoop: TypeAlias = tuple[int, Loop, list[int], list[int], list[int], int]
-"""Index of the task, its loop and stream time, records taken, and where the loop finds their first offset, and that."""
-
 _ROW = 6
 
 
@@ -47,7 +44,7 @@ class OpenLoops(Batch):
         self.partition = ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
         self._stack, self._taken = ExitStack(), defaultdict[Partition, list[int]](lambda: [0])
-        self._loops = dict[Partition, OpenLoop]()
+        self._loops = dict[Partition, tuple[int, Loop, list[int]]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -61,12 +58,11 @@ class OpenLoops(Batch):
 
     def process(self, partition: Partition, records: Sequence[Any]) -> int:
         """Process the next records of a partition; return the index of the task that reads it."""
-        index, loop, time, taken, first, begin = self._loops.get(partition) or self._open(partition, records)
+        index, loop, taken = self._loops.get(partition) or self._open(partition, records)
         self.partition, self.records, self.last = partition, records, len(records) - 1
         self.iterator = iterator = iter(records)
-        first[0] = begin + taken[0]
         taken[0] += len(records)
-        loop(iterator, time[0])
+        loop(iterator)
         return index
 
     def taken(self, topic: str, partition: int) -> int:
@@ -80,10 +76,8 @@ class OpenLoops(Batch):
         source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
         return *partition, source, self._offsets.get(partition, 0) + self.taken(*partition) - 1 if is_row else None
 
-    def _open(self, partition: Partition, records: Sequence[Any]) -> OpenLoop:
-        begin = self._offsets.setdefault(partition, 0) if len(records[0]) == _ROW else 0
+    def _open(self, partition: Partition, records: Sequence[Any]) -> tuple[int, Loop, list[int]]:
+        first = self._offsets.setdefault(partition, 0) if len(records[0]) == _ROW else 0
         self.records, index = records, self.reader_of(partition)
-        task = self._tasks[index]
-        loop = self._stack.enter_context(task.interleave(self, partition, begin, "called"))
-        own = index, loop, task.context.stream_time, self._taken[partition], task.compiler.first, begin
-        return self._loops.setdefault(partition, own)
+        loop = self._stack.enter_context(self._tasks[index].interleave(self, partition, first))
+        return self._loops.setdefault(partition, (index, loop, self._taken[partition]))

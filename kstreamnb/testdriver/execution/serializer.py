@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kstreamnb.core.codec import CopiedValue, copier, encoder, key_partitioner
+from kstreamnb.core.codec import copier, encoder, key_partitioner
 from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
@@ -55,21 +55,18 @@ def serializer(route: TopicRoute, partitions: int, key_serde: Serde | None, valu
     topic = route.topic
     keys, values = key_serde or route.serdes[0], value_serde or route.serdes[1]
     write_key, copy_value, partition_of = encoder(keys), copier(values), key_partitioner(keys, partitions)
-    is_flat = values.is_flat
     same_keys, same_values = keys == route.serdes[0], values == route.serdes[1]
 
     def serialize(records: Sequence[TopicRecord]) -> list[InputRecord]:
         serialized: list[InputRecord] = []
         try:
-            for record in records:
-                _, partition, _, timestamp, key, value, headers = () + record  # an exact tuple is unpacked faster
+            for _, partition, _, timestamp, key, value, headers in records:
                 wire_key = write_key(key)
                 if partition < 0:
                     partition = partition_of(wire_key)
                 elif partition >= partitions:
                     raise no_partition(topic, partition, partitions)
-                flat = type(value) is dict and is_flat(value)
-                wire_value = CopiedValue(value) if flat else copy_value(value)
+                wire_value = copy_value(value)
                 if not same_keys:
                     wire_key = convert(wire_key, keys, route.serdes[0])
                 if not same_values:

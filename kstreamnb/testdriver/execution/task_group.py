@@ -41,13 +41,11 @@ class OutputRoute:
         log: the log of the topic.
         written_as: serdes of the rows; None if they are bytes.
         route: the readers of the topic, if there are any.
-        limited: whether the number of rows is limited if the topic is read.
     """
 
     log: TopicLog
     written_as: tuple[Serde, Serde] | None
     route: TopicRoute | None
-    limited: bool
 
     @cached_property
     def log_as(self) -> ReadAs:
@@ -57,7 +55,7 @@ class OutputRoute:
     @cached_property
     def log_all(self) -> Callable[[list[OutputRow]], None] | None:
         """Logs rows, if they are logged as they are written and read so by tasks, if at all; else None."""
-        changes = self.log_as or self.limited or (self.route is not None and (self.read_as or self.route.is_global))
+        changes = self.log_as or (self.route is not None and (self.read_as or self.route.is_global))
         return None if changes else self.log.rows.extend
 
     @cached_property
@@ -128,7 +126,8 @@ class TaskGroup:
         read, rows, outputs = [], self.rows, self._outputs[index]
         try:
             output = outputs.get(topic := rows[0][0])
-            if output and output.log_all and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
+            fits = output is not None and output.log_all and self.most_rows == sys.maxsize
+            if fits and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
                 output.log_all(rows)
                 return [] if output.route is None else rows[:]
             for row in rows:
@@ -160,8 +159,7 @@ class TaskGroup:
         if output is None:
             router = self.router
             log = self.logs.setdefault(topic, TopicLog(topic, router.writer_serdes(topic)))
-            limited = self.most_rows < sys.maxsize
-            output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic), limited)
+            output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic))
             self._outputs[index][topic] = output
         return output
 
