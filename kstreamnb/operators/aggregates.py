@@ -116,7 +116,7 @@ old = None if row is None else row[0]
 if row is not None: value = {{add}}(old, value)
 if {latest}
 {put}"""
-    if not (fold.counts and store.values.small and store.in_place()):
+    if not (fold.counts and store.values.small and store.in_place()):  # type: ignore[attr-defined] # every store has a codec
         return f"""\
 {get}
 old = {{init}}() if row is None else row[0]

@@ -126,9 +126,9 @@ class TaskGroup:
         read, rows, outputs = [], self.rows, self._outputs[index]
         try:
             output = outputs.get(topic := rows[0][0])
-            fits = output is not None and output.log_all and self.most_rows == sys.maxsize
-            if fits and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
-                output.log_all(rows)
+            log_all = None if output is None or self.most_rows < sys.maxsize else output.log_all
+            if output and log_all and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
+                log_all(rows)
                 return [] if output.route is None else rows[:]
             for row in rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
