@@ -28,8 +28,9 @@ class Serde(Generic[T]):
     instances are immutable and survive a round trip unchanged, if `keeps` agrees. ``writes`` are the types that it
     serializes, ``expects`` names them in words, and ``advice`` is the hint for other types. ``width`` is the number of
     bytes if every value has the same. Exceptions of ``_write`` and ``_read`` become a SerdeError; ``unreadable`` is
-    Kafka's text for the latter. A serde around others that may hold None for the application's default has
-    ``with_defaults(key_serde, value_serde)``.
+    Kafka's text for the latter. ``inline_copy`` is a test of the local name ``value``, and an expression for what
+    `copy_value` returns if it is true; empty texts for none. A serde around others that may hold None for the
+    application's default has ``with_defaults(key_serde, value_serde)``.
 
     Example:
         >>> class Upper(Serde):
@@ -48,6 +49,7 @@ class Serde(Generic[T]):
     expects: ClassVar[str] = "any value"
     advice: ClassVar[str] = "name another serde where the topic or store is declared, or convert the value before"
     unreadable: ClassVar[str | None] = None
+    inline_copy: ClassVar[tuple[str, str]] = "", ""
     width: int | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -110,7 +110,7 @@ def _fold(fold: Fold, store: RowStore, key: str, *position: str) -> str:
         put = "wire = value if type(value) in {plain} else {encode}(value)\n" + put.replace("(value,", "(wire,")
     latest = "row is not None and row[1] > timestamp: timestamp = row[1]"
     reduces = fold.initializer is None
-    if not fold.counts or store.in_place() is None:
+    if not (fold.counts and store.values.small and store.in_place()):  # type: ignore[attr-defined] # every store has a codec
         return f"""\
 {get}
 old = {"None" if reduces else "{init}()"} if row is None else row[0]

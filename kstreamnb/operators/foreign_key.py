@@ -18,6 +18,7 @@ from kstreamnb.core.block import Block
 from kstreamnb.core.codec import ByText, CopiedValue, StreamPartitioner
 from kstreamnb.core.operator import BindContext, BlockOperator, Forward, TableView
 from kstreamnb.core.serde import Serde, SerdeAround, StringSerde
+from kstreamnb.core.signatures import only_reads
 from kstreamnb.core.traits import NO_TRAITS, JoinTraits, OperatorTraits, ValueMapper
 from kstreamnb.errors import EngineError
 from kstreamnb.operators.tables import NO_ROW, own_store
@@ -32,25 +33,22 @@ class Instruction(IntEnum):
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
 
 
-class RowHash:
-    """The hash of a value, computed when first needed; an answer that finds the same copy in the store needs none.
+class RowHash(tuple[CopiedValue, Callable[[Any], bytes | None]]):
+    """The hash of a value, computed when needed; an answer that finds the same copy in the store needs none.
 
-    Args:
-        wire: the copy of the value in the store of its table.
-        serialize: writes the value.
+    Its items are the copy of the value in the store of its table, and the function that writes the value.
     """
 
-    __slots__ = ("_digest", "_serialize", "wire")
-
-    def __init__(self, wire: CopiedValue, serialize: Callable[[Any], bytes | None]) -> None:
-        self.wire, self._serialize, self._digest = wire, serialize, b""
+    __slots__ = ()
 
     def __bytes__(self) -> bytes:
-        self._digest = self._digest or value_hash(self._serialize(self.wire.copy()) or b"")
-        return self._digest
+        return value_hash(self[1](self[0].copy()) or b"")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (bytes, RowHash)) and bytes(self) == bytes(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return bytes(self).__hash__()
@@ -127,20 +125,18 @@ if {not self.left} and after is None:
  if before is None: {{skip}}
  moved, after, instruction = False, before, {{forget_and_tell}}
 elif new is None and old is None: {{skip}}
-digest = None if new is None else {{digest_of}}(key, new)
+row = {{find}}(key, {{no_row}})[0]
+same = new is not None and type(row) is CopiedValue and (row is new or row == new)
+if same: digest = {{make}}({{RowHash}}, (row, {{bytes}}))
+else: digest = None if new is None else {{hash}}({{bytes}}(new) or b"")
 if moved: {{forward}}(before, {{make}}({{kind}}, (digest, {{forget}}, key, {{partition}})), timestamp, headers)
 key, value = after, {{make}}({{kind}}, (digest, instruction, key, {{partition}}))"""
-        find, value_bytes = context.kept_rows(self.rows, serde).get, serde.serialize
-
-        def digest_of(key: object, value: object) -> bytes | RowHash:
-            wire = find(key, NO_ROW)[0]
-            same = type(wire) is CopiedValue and wire == value
-            return RowHash(wire, value_bytes) if same else value_hash(value_bytes(value) or b"")
-
-        objects = {"extract": self.foreign_key, "digest_of": digest_of, "partition": context.partition}
-        objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "kind": Subscription}
+        objects = {"extract": self.foreign_key, "partition": context.partition, "bytes": serde.serialize}
+        objects |= {"usual": _TELL if self.left else _TELL_IF_FOUND, "kind": Subscription, "RowHash": RowHash}
+        objects |= {"find": context.kept_rows(self.rows, serde).get, "no_row": NO_ROW, "hash": value_hash}
         objects["write"] = context.key_serde(self.foreign_key_serde).serialize
-        return _block_of_change(context, get_forward(), lines, objects, writes={"key", "value"})
+        facts = {"writes": {"key", "value"}, "only_reads": only_reads(self.foreign_key, self.with_key)}
+        return _block_of_change(context, get_forward(), lines, objects, **facts)
 
 
 _NOT_LATEST = 'if not is_latest:\n {drop}("out of order", key, new, timestamp)\n {skip}\n'
@@ -178,17 +174,22 @@ class SubscriptionReceive(BlockOperator):
     def bind_block(self, context: BindContext, get_forward: Callable[[], Forward]) -> Block:
         """Return lines that put the subscription."""
         foreign, primary = context.key_serde(self.foreign_key_serde), context.key_serde(self.primary_key_serde)
+        store: Any = context.store(self.store)
+        (rows, watched), kept = store.in_place() or ({}, [None]), SubscriptionSerde(primary).inline_copy[0] or None
         lines = f"""\
 instruction = value[1]
 if key is not None:
  row = None if instruction is {{forget}} or instruction is {{forget_and_tell}} else (value, timestamp)
- {{put}}({_prefix_of("key")} + ({{bytes}}[value[2]] if type(value[2]) is str else {{write}}(value[2]) or b""), row)
+ at = {_prefix_of("key")} + ({{bytes}}[value[2]] if type(value[2]) is str else {{write}}(value[2]) or b"")
+ if row and {kept} and len({{rows}}) < {store.values.most} and not {{watched}}[0]: {{rows}}[at] = row
+ else: {{put}}(at, row)
 elif instruction is not {{tell}}:
  {{drop}}("null foreign key", key, value, timestamp)
  {{skip}}
 key = key, value[2]"""
-        objects = {"put": context.store(self.store).put, "drop": context.drop, **_OBJECTS, **_prefixes(foreign)}
+        objects = {"put": store.put, "rows": rows, "watched": watched, "drop": context.drop, **_OBJECTS}
         objects |= {"bytes": ByText(lambda key: primary.serialize(key) or b""), "write": primary.serialize}
+        objects |= _prefixes(foreign)
         return Block(lines, {"key"}, objects)
 
 
@@ -288,6 +289,11 @@ class SubscriptionSerde(SerdeAround[Subscription]):
         key, inner = value[2], self.inner
         return value if inner is not None and type(key) in inner.plain and inner.keeps(key) else None
 
+    @property
+    def inline_copy(self) -> tuple[str, str]:  # type: ignore[override]
+        """The value itself, if its key is ASCII text."""
+        return ("type(value[2]) is str and value[2].isascii()" if type(self.inner) is StringSerde else ""), "value"
+
     def _write(self, value: Subscription) -> bytes:
         key = self.inner_serde.serialize(value.primary_key) or b""
         flag = 1 if value.value_hash is not None else 1 | _NO_HASH
@@ -305,6 +311,7 @@ class ResponseSerde(SerdeAround[Response]):
 
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
     expects: ClassVar[str] = "responses of a foreign-key join"
+    inline_copy = "type(value[1]) is CopiedValue", "tuple.__new__(type(value), (value[0], value[1], None))"
 
     def copy_value(self, value: Response) -> Response | None:
         """Return the response with a copy of the foreign value, unless the value may have no bytes, as None has."""

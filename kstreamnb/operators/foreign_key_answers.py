@@ -46,16 +46,16 @@ class SubscriptionResolve(BlockOperator):
         """Return lines that make the joined value."""
         drop, serde, view = context.drop, context.value_serde(self.value_serde), self.view
         rows = context.kept_rows(own_store(view), serde)
-        copy = "" if lent_type(self.joiner, with_key=False) else ".copy()"
+        copies = not lent_type(self.joiner, with_key=False)
         lines = f"""\
 row, other = {{find}}(key, {{no_row}})[0], value[1]
-if type(value[0]) is not {{RowHash}} or row is not value[0].wire:
+if type(value[0]) is not {{RowHash}} or row is not value[0][0]:
  row, digest = {{get}}(key, row)
  if digest != value[0]:
   {{expired}}(key, value, digest, timestamp)
   {{skip}}
-if type(row) is CopiedValue: row = row{copy}
-if type(other) is CopiedValue: other = other{copy}
+{"if type(row) is CopiedValue: row = row.copy()" * copies}
+{"if type(other) is CopiedValue: other = other.copy()" * copies}
 value = {{joiner}}(row, other) if other is not None{" or row is not None" * self.left} else None"""
 
         def expired(key: object, response: Response, current: bytes | None, timestamp: int) -> None:

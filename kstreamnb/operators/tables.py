@@ -208,7 +208,7 @@ class TableSource(KeepsRows, BlockOperator):
         if store is not None:
             lines += "{put}(key, None if value is None else ({copied}, timestamp))\n"
             objects["put"] = store.put
-        return Block(lines, objects=objects, old=old)
+        return Block(lines, objects=objects, old=old, only_reads=True)
 
 
 _NO_LIMIT = 2**63 - 1

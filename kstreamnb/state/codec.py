@@ -47,7 +47,7 @@ class ValueCodec:
     """A value serde as functions.
 
     ``text`` is str if shortcuts for it are allowed, ``small`` the limit of ints, and ``copies`` is `CopiedValue` if the
-    first `MOST_COPIES` rows may be such copies.
+    first ``most`` rows may be such copies.
     """
 
     encode: Callable[[object], object]
@@ -56,6 +56,7 @@ class ValueCodec:
     text: type[str] | None
     small: int
     copies: type[CopiedValue] | None = None
+    most: int = 0
 
     def from_bytes(self, data: bytes | None) -> object:
         """Return the serialized form of a value given as bytes."""
@@ -209,7 +210,8 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     text = str if str in plain else None
-    return ValueCodec(write if copies is None else encode, decoder(serde), to_bytes, text, small, kept_copy)
+    kept = (write, None, 0) if copies is None else (encode, kept_copy, MOST_COPIES)
+    return ValueCodec(kept[0], decoder(serde), to_bytes, text, small, *kept[1:])
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:

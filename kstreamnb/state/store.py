@@ -163,10 +163,10 @@ class Store(Generic[RawKey, Row]):
         """Return the rows and a list with the listener to notify, if an operator may replace rows directly; else None.
 
         It may put ``(whole number, timestamp)`` if it found a row under the key itself, or under ``(key, window
-        start)``. None if shortcuts are never correct.
+        start)``, and the number is within ``values.small``. None if shortcuts are never correct.
         """
         plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates or self._forgets_times)
-        if plain and type(self.raw) is dict and self.keys.direct and self.values.small:
+        if plain and type(self.raw) is dict and self.keys.direct:
             return self.raw, self.watched
         return None
 

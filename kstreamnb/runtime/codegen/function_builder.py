@@ -20,6 +20,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.error_location import ErrorLocations
 
 _RECORD_FUNCTION = "def process(key, value, timestamp, headers):"
+_LENT_COPY = "(value if type(value) is CopiedValue else CopiedValue(value)) if flat else "
 OWN_NAMES = "own[number]"
 """The line of a shared loop that assigns the objects in which its tasks differ."""
 
@@ -100,7 +101,7 @@ class FunctionBuilder:
 
     def add_block(self, node: str, block: Block) -> None:
         """Append the lines of an operator."""
-        copied = "CopiedValue(value) if flat else " * (self.facts.lent is not None) + "value"
+        copied = _LENT_COPY * (self.facts.lent is not None) + "value"
         facts = {"copied": copied, "counted": self.facts.value_is_count}
         if not block.only_reads:
             self.own_value(node)
@@ -109,7 +110,7 @@ class FunctionBuilder:
         names, old = {word: self.name(thing, word) for word, thing in block.objects.items()}, self.facts.old
         for line in block.render(names.__getitem__, self._skip, self.position, old, **facts):
             self.add(node, line)
-        if old is None:
+        if old is None or block.of_parts:
             self.facts.update(block)
         self.facts.old = block.old
 
@@ -123,6 +124,7 @@ class FunctionBuilder:
         """Append the line that makes a change of its parts, if the value is one of them."""
         facts = self.facts
         if facts.old is not None:
+            self.own_value(node)
             make, kind = self.name(tuple.__new__, "make"), self.name(Change, "Change")
             self.add(node, f"value = {make}({kind}, (value, {facts.old}, True))")
             facts.old, facts.value_is_count, facts.wire = None, False, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from kstreamnb.core.codec import indexed_type
 from kstreamnb.core.serde import Serde
@@ -15,10 +15,7 @@ EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
 """Writes the lines that record what happened at the end of a record."""
 
 Loop: TypeAlias = Callable[..., Any]
-"""``loop(iterator, stream time)`` or ``loop(None, stream time)``; shared ones get more."""
-
-Feeding: TypeAlias = Literal["iterated", "sent", "shared"]
-"""How a loop gets its records: from an iterator, one by one, or from an iterator over those of all partitions."""
+"""``loop(records)``: processes records; shared ones get more."""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
@@ -39,7 +36,7 @@ def record_loop(
     punctuate: Callable[[int], object],
     end_lines: EndLines | None,
     first: list[int] | None,
-    feeding: Feeding,
+    partition: int | None,
 ) -> FunctionBuilder:
     """Begin a loop over records; the caller appends the processing of each.
 
@@ -51,17 +48,18 @@ def record_loop(
         due: holds the time of the next punctuator; None if no node of the task can have one.
         punctuate: runs the punctuators that are due.
         end_lines: writes the lines for the end of each record.
-        first: holds the offset of the first record, if offsets are counted.
-        feeding: how it gets its records. A shared loop also gets the numbers of partitions by key, the function that
-            finds other numbers, and for each partition its next offset and the list that gets the times of its records:
+        first: holds the offset of the record before, if offsets are counted.
+        partition: the partition; None for a loop that all partitions share. It also gets the numbers of partitions by
+            key, the function that finds others, and for each its next offset and the list that gets the times of its
+            records:
             the caller advances the stream times, which only users' processors read. The local name ``is_new`` is true
             if the numbers did not have the key; otherwise the local name ``partition`` is the one that it determines.
     """
-    sent, shared, given = feeding == "sent", feeding == "shared", shape == TOPIC_RECORDS
-    head = [f"def loop(records, now{', numbers, find, offsets, times' * shared}):"]
+    shared, given = partition is None, shape == TOPIC_RECORDS
+    head = [f"def loop(records{', now, numbers, find, offsets, times' * shared}):"]
+    head += [] if shared else [" now = stream_time[0]"]  # other loops may have advanced it
     head += [] if end_lines is None else [" begun = False"]
-    head += [] if first is None else [" offset = first[0] - 1"]
-    head.append(" while True:" if sent else f" for {'record' if given else shape} in records:")
+    head.append(f" for {'record' if given else shape} in records:")
     builder = FunctionBuilder(source, "\n".join(head), skip="continue", indent=2)
     builder.names.update(
         stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
@@ -70,14 +68,12 @@ def record_loop(
     lines = [] if due is None else [PUNCTUATE]
     if end_lines is not None:
         lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
-    if sent or given:  # an exact tuple is unpacked faster than a named one
-        lines.append(f"{shape} = {'() + ' * given}{'(yield)' if sent else 'record'}")
-    if sent:
-        lines.append("now = stream_time[0]")  # other partitions may have advanced it
+    if given:  # an exact tuple is unpacked faster than a named one
+        lines.append(f"{shape} = () + record")
     if first is not None:
-        lines.append("offset += 1")
-    if given and feeding == "iterated":
-        lines.append("if partition > 0: misplaced(partition)")
+        lines.append("offset = first[0] = first[0] + 1")
+    if given and not shared:
+        lines.append(f"if partition > {partition}: misplaced(partition)")
     if shared:
         lines.append(f"if partition < 0 and type(key) is {indexed_type(serdes[0]).__name__}:")
         lines += [" try: number = partition = numbers[key]", " except KeyError: number = None", "else: number = None"]

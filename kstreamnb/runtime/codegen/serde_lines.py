@@ -46,6 +46,9 @@ def write_expression(builder: FunctionBuilder, sink: str, serde: Serde, name: st
     if in_process and isinstance(serde, JsonSerde):
         is_flat = f"type({name}) is dict and {builder.name(serde.is_flat, 'flat')}({name})"
         written = f"CopiedValue({name}) if {is_flat} else {written}"
+    test, copied = serde.inline_copy if in_process and name == "value" else ("", "")
+    if test:
+        written = f"{copied} if {test} else {written}"
     if name == "value" and builder.facts.lent == serde and in_process:
         lent = "(value if type(value) is CopiedValue else CopiedValue(value)) if flat else "
     elif name == "value":

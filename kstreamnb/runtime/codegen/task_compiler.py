@@ -7,13 +7,14 @@ node remains a separate function within one that catches its errors.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 from kstreamnb.core.block import Block
-from kstreamnb.core.codec import indexed_type
+from kstreamnb.core.codec import by_home, indexed_type
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
@@ -21,7 +22,7 @@ from kstreamnb.runtime.codegen.error_location import ErrorLocations, guard_of, i
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
-from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, Feeding, record_loop
+from kstreamnb.runtime.codegen.record_loop import PUNCTUATE, WIRE_RECORDS, EndLines, record_loop
 from kstreamnb.runtime.codegen.serde_lines import add_reading
 from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
 from kstreamnb.runtime.context.record_queue import RecordQueue
@@ -32,7 +33,7 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 class TaskCompiler:
     """Binds the nodes of one task to functions.
 
-    ``first`` holds the offset of the first record of a loop's batch.
+    ``first`` holds the offset of the last record of each queue, before the first one that of the record before.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class TaskCompiler:
     ) -> None:
         topology = context.plan.topology
         self._context, self._locations, self._punctuate = context, locations, punctuate
-        self.guard, self.first = guard_of(context), [0]
+        self.guard, self.first = guard_of(context), defaultdict[RecordQueue, list[int]](lambda: [0])
         self._nodes = {name: topology.nodes[name] for name in nodes}
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
         self._fuses = self.guard is None
@@ -78,17 +79,19 @@ class TaskCompiler:
         return self._continue(builder, source).compile(self._locations)
 
     def loop(
-        self, queue: RecordQueue, shape: str, marks: list[int] | None, end_lines: EndLines | None, feeding: Feeding
+        self, queue: RecordQueue, shape: str, marks: list[int] | None, end_lines: EndLines | None, own: int | None
     ) -> FunctionBuilder:
-        """Return the loop that takes records of a shape from a queue through all nodes below its source."""
+        """Return the loop that takes records of a shape from a queue through all nodes below its source.
+
+        ``own`` is the partition; None if the tasks of all partitions share the loop.
+        """
         context, source = self._context, queue.source
         punctuates = any(isinstance(node, ProcessorNode) and node.traits.user_code for node in self._nodes.values())
         clocks = context.stream_time, context.stream_schedules.due if punctuates else None
-        serdes, recorder = self._serdes(source), context.recorder
+        serdes, recorder, shared = self._serdes(source), context.recorder, own is None
         holds = any(isinstance(node, ProcessorNode) and node.traits.buffer for node in self._nodes.values())
-        shared = feeding == "shared"
-        counts = self.first if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
-        builder = record_loop(source, shape, serdes, *clocks, self._punctuate, end_lines, counts, feeding)
+        counts = self.first[queue] if (holds or recorder is not None) and shape != WIRE_RECORDS and not shared else None
+        builder = record_loop(source, shape, serdes, *clocks, self._punctuate, end_lines, counts, own)
         if shared and indexed_type(serdes[0]) in serdes[0].plain:  # otherwise a known key may be read as another one
             builder.facts.counted = context.plan.count(queue.topic)
         if holds:
@@ -101,10 +104,9 @@ class TaskCompiler:
             lasting = serdes[0].plain | serdes[1].plain
             add_consumed(builder, recorder, (context.plan.task_id, source, queue.topic, queue.partition), lasting)
         builder = self._continue(builder, source)
-        if end_lines is not None:
-            for line in (*[PUNCTUATE] * punctuates, "if begun:", *(" " + line for line in end_lines(builder))):
-                builder.end(line)
-        builder.end("return now")
+        ends = [] if end_lines is None else ["if begun:", *(" " + line for line in end_lines(builder))]
+        for line in (*[PUNCTUATE] * (punctuates and not shared), *ends):
+            builder.end(line)
         return builder
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
@@ -170,7 +172,8 @@ class TaskCompiler:
     def _inlines(self, name: str) -> bool:
         """Return whether a node can be part of its parent's function."""
         node = self._nodes[name]
-        if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
+        alone = len([parent for parent in node.parents if parent in self._nodes]) == 1
+        if not self._fuses or not (alone or (isinstance(node, Sink) and node.partitioner is by_home)):
             return False
         return is_plain_sink(node, self._context) if isinstance(node, Sink) else self._block(name) is not None
 

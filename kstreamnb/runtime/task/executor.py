@@ -6,7 +6,7 @@ by one. Errors name the node and the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -18,7 +18,7 @@ from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.codegen.error_location import ErrorLocations, is_interruption, processing_error
 from kstreamnb.runtime.codegen.event_lines import end_lines
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
-from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Feeding, Loop, NegativeTimestamp
+from kstreamnb.runtime.codegen.record_loop import ROWS, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
@@ -102,9 +102,10 @@ class Executor:
             first: the offset of the first record.
             marks: gets the number of rows before each record.
         """
-        loop = self._loop_of(self.queue_of(topic, partition), _shape(batch), marked=marks is not None)
+        loop = self._loop_of(self.queue_of(topic, partition), _shape(batch), first, marked=marks is not None)
         try:
-            self._run_loop(loop, batch, first)
+            with self.in_turn(batch, (topic, partition)), collector_paused():
+                loop(batch.iterator)
         finally:
             if marks is not None:
                 marks += self.marks
@@ -125,28 +126,23 @@ class Executor:
             self._end_records()
 
     @contextmanager
-    def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Callable[[Any], None]]:
-        """Yield a function that processes the next record of a partition, in turn with others.
+    def interleave(self, batch: Batch, partition: Partition, first: int) -> Iterator[Loop]:
+        """Yield a function that processes the next records of a partition, given as an iterable, in turn with others.
 
         ``batch`` holds the records of all partitions; ``first`` is the offset of the partition's first one.
         """
-        context, queue, loop = self.context, self.queue_of(*partition), None
-        self.compiler.first[0] = first
+        queue = self.queue_of(*partition)
+        is_fast = queue.plain and self.is_fast()
 
-        def send(record: Any) -> None:
-            offset = batch.position_of(batch.index())[3]
-            queue.push(partition[0], (record if offset is None else (offset, *record[-4:]),))
-            self.process_each(queue, queue.take(None, None))
+        def process(records: Iterable[Any]) -> None:
+            for record in records:
+                offset = batch.position_of(batch.index())[3]
+                queue.push(partition[0], (record if offset is None else (offset, *record[-4:]),))
+                self.process_each(queue, queue.take(None, None))
 
-        if queue.plain and self.is_fast():
-            loop = self._loop_of(queue, _shape(batch), feeding="sent")(None, context.stream_time[0])
-            next(loop)
-        try:
-            with self.in_turn(batch, partition, counts=loop is not None):
-                yield send if loop is None else loop.send
-        finally:
-            if loop is not None:
-                loop.close()
+        loop = self._loop_of(queue, _shape(batch), first) if is_fast else process
+        with self.in_turn(batch, partition, counts=is_fast):
+            yield loop
 
     def process_each(self, queue: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None = None) -> int:
         """Process records of a queue one by one, with punctuations, events and commits between them."""
@@ -214,27 +210,13 @@ class Executor:
         self._queues[topic, partition] = queue
         return queue
 
-    def _run_loop(self, loop: Loop, batch: Batch, first: int) -> None:
-        context = self.context
-        self.compiler.first[0] = first
-        context.record_context.set_batch(batch)
-        try:
-            with collector_paused():
-                now = loop(batch.iterator, context.stream_time[0])
-                if now >= context.stream_schedules.due[0]:
-                    self.punctuate_until(now)
-        except BaseException as error:
-            self._fail(error)
-        finally:
-            self.consumed += batch.index() + 1
-            self._end_records()
-
-    def _loop_of(self, queue: RecordQueue, shape: str, *, marked: bool = False, feeding: Feeding = "iterated") -> Loop:
-        key = (queue.source, queue.topic, queue.partition), shape, marked, feeding
-        loop = self.loops.get(key)
+    def _loop_of(self, queue: RecordQueue, shape: str, first: int, *, marked: bool = False) -> Loop:
+        """Return the loop for records of a shape, the next of which has the offset ``first``."""
+        key = (queue.source, queue.topic, queue.partition), shape, marked
+        loop, self.compiler.first[queue][0] = self.loops.get(key), first - 1
         if loop is None:
             marks, lines = self.marks if marked else None, None if self.context.recorder is None else self._end_lines
-            builder = self.compiler.loop(queue, shape, marks, lines, feeding)
+            builder = self.compiler.loop(queue, shape, marks, lines, queue.partition)
             loop = self.loops[key] = builder.compile(self.locations)
         return loop
 

@@ -1,7 +1,7 @@
 """Loops of several tasks that stay open: each record is processed with all its consequences before the next one.
 
 Tasks of a foreign-key join feed each other in a cycle, so none can process all input before the next one. Here every
-partition is a coroutine that receives its next record.
+partition has a function that is called with its next records.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from operator import length_hint
 from typing import Any, TypeAlias
 
 from kstreamnb.core.heap import collector_paused
+from kstreamnb.runtime.codegen.record_loop import Loop
 from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition
 from kstreamnb.runtime.task.task import Task
 
@@ -37,14 +39,12 @@ class OpenLoops(Batch):
         partition: the partition of the current record.
     """
 
-    records: list[Any]
-
     def __init__(self, tasks: Sequence[Task], reader_of: ReaderOf, offsets: dict[Partition, int]) -> None:
-        super().__init__([()], "", -1, "", None)
-        self.iterator, self.partition = iter(()), ("", -1)
+        super().__init__((), "", -1, "", None)
+        self.partition = ("", -1)
         self._tasks, self.reader_of, self._offsets = tasks, cache(reader_of), offsets
         self._stack, self._taken = ExitStack(), defaultdict[Partition, list[int]](lambda: [0])
-        self._loops = dict[Partition, tuple[int, Callable[[Any], None], list[int]]]()
+        self._loops = dict[Partition, tuple[int, Loop, list[int]]]()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -58,19 +58,17 @@ class OpenLoops(Batch):
 
     def process(self, partition: Partition, records: Sequence[Any]) -> int:
         """Process the next records of a partition; return the index of the task that reads it."""
-        current = self.records
-        current[0] = records[0]
-        index, send, taken = self._loops.get(partition) or self._open(partition)
-        self.partition = partition  # only now: another thread may ask for the position
-        for record in records:
-            current[0] = record
-            taken[0] += 1
-            send(record)
+        index, loop, taken = self._loops.get(partition) or self._open(partition, records)
+        self.partition, self.records, self.last = partition, records, len(records) - 1
+        self.iterator = iterator = iter(records)
+        taken[0] += len(records)
+        loop(iterator)
         return index
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        return self._taken[topic, partition][0]
+        waiting = length_hint(self.iterator) if (topic, partition) == self.partition else 0
+        return self._taken[topic, partition][0] - waiting
 
     def position_of(self, index: int) -> RecordPosition:
         """Return the position of the record."""
@@ -78,8 +76,8 @@ class OpenLoops(Batch):
         source = self._tasks[self.reader_of(partition)].queue_of(*partition).source
         return *partition, source, self._offsets.get(partition, 0) + self.taken(*partition) - 1 if is_row else None
 
-    def _open(self, partition: Partition) -> tuple[int, Callable[[Any], None], list[int]]:
-        first = self._offsets.setdefault(partition, 0) if len(self.records[0]) == _ROW else 0
-        index = self.reader_of(partition)
+    def _open(self, partition: Partition, records: Sequence[Any]) -> tuple[int, Loop, list[int]]:
+        first = self._offsets.setdefault(partition, 0) if len(records[0]) == _ROW else 0
+        self.records, index = records, self.reader_of(partition)
         loop = self._stack.enter_context(self._tasks[index].interleave(self, partition, first))
         return self._loops.setdefault(partition, (index, loop, self._taken[partition]))

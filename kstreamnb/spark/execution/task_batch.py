@@ -111,7 +111,7 @@ class _Turns(Batch):
             sends = {rank: stack.enter_context(loop) for rank, loop in loops}
             out = task.context.out
             for record, send in zip(self.iterator, map(sends.__getitem__, self._ranks), strict=True):
-                send(record)
+                send((record,))
                 mark(len(out))
 
 

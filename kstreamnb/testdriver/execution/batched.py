@@ -303,11 +303,11 @@ def _process(batch: _LevelBatch, rows: Sequence[OutputRow], marks: list[int] | N
         sends = {number: stack.enter_context(loop) for number, loop in loops}
         of_each = map(sends.__getitem__, batch.arrivals.each())
         if marks is None:
-            deque(map(call, of_each, batch.iterator), maxlen=0)
+            deque(map(call, of_each, zip(batch.iterator, strict=True)), maxlen=0)
             return
         for record, send in zip(batch.iterator, of_each, strict=True):
             marks.append(len(rows))
-            send(record)
+            send((record,))
 
 
 def _run_shared(batch: _LevelBatch, stack: ExitStack, marks: list[int] | None) -> bool:

@@ -19,7 +19,7 @@ def shared_loop(tasks: Sequence[Executor], topic: str, *, marked: bool) -> tuple
     if key not in first.loops:
         marks, queues = first.marks if marked else None, [task.queue_of(topic, n) for n, task in enumerate(tasks)]
         pairs = zip(tasks, queues, strict=True)
-        builders = [task.compiler.loop(queue, TOPIC_RECORDS, marks, None, "shared") for task, queue in pairs]
+        builders = [task.compiler.loop(queue, TOPIC_RECORDS, marks, None, None) for task, queue in pairs]
         shares = _share(builders)
         first.loops[key] = builders[0].compile(*(task.locations for task in tasks)) if shares else None
     return first.loops[key], first.marks

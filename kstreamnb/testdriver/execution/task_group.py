@@ -25,6 +25,7 @@ from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
 from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
 from kstreamnb.topology.nodes import grouped
 
+_topic = itemgetter(0)
 ReadAs: TypeAlias = tuple[Serde | None, Serde | None] | None
 """Serdes of keys and values, None for bytes; None if nothing is converted."""
 
@@ -50,6 +51,12 @@ class OutputRoute:
     def log_as(self) -> ReadAs:
         """The serdes of rows in the log; None if rows are logged as they are written."""
         return None if self.written_as is None or self.log.serdes is not None else (None, None)
+
+    @cached_property
+    def log_all(self) -> Callable[[list[OutputRow]], None] | None:
+        """Logs rows, if they are logged as they are written and read so by tasks, if at all; else None."""
+        changes = self.log_as or (self.route is not None and (self.read_as or self.route.is_global))
+        return None if changes else self.log.rows.extend
 
     @cached_property
     def read_as(self) -> ReadAs:
@@ -116,9 +123,14 @@ class TaskGroup:
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
-        read, outputs = [], self._outputs[index]
+        read, rows, outputs = [], self.rows, self._outputs[index]
         try:
-            for row in self.rows:
+            output = outputs.get(topic := rows[0][0])
+            log_all = None if output is None or self.most_rows < sys.maxsize else output.log_all
+            if output and log_all and (len(rows) == 1 or [*map(_topic, rows)].count(topic) == len(rows)):
+                log_all(rows)
+                return [] if output.route is None else rows[:]
+            for row in rows:
                 output = outputs.get(row[0]) or self.output(index, row[0])
                 logged, route, log_as, read_as = output.log.rows, output.route, output.log_as, output.read_as
                 logged.append(row if log_as is None else output.converted(row, log_as))
@@ -228,6 +240,8 @@ class TaskGroup:
             readers = [*map(self.reader_of, partitions)]
             groups = groupby(sorted(range(len(rows)), key=readers.__getitem__), readers.__getitem__)
             rows = [rows[at] for _, same in groups for at in least_head_order(list(same), rows, partitions)]
+        elif self.global_task is None:
+            return [rows]
         if self.global_task is not None:
             return [[row] for row in rows]
         return [list(same) for _, same in groupby(rows, itemgetter(0, 1))]
