@@ -18,6 +18,8 @@ import pytest
 from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import HealthCheck, settings
 
+from tests import leaks
+
 settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 settings.register_profile(
     "ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -38,9 +40,8 @@ def _java() -> str | None:
 
 
 _STARTS_A_BROKER = re.compile(r"with local_broker\(|LocalBroker\(")
-_STARTS_SPARK = re.compile(r"\bspark_session\(\"examples\"\)")
-_USES_SPARK = {"kstreamnb.tools.parity.parity", "kstreamnb.spark.run.run"}
-"""Examples in which the kit starts the session."""
+_STARTS_SPARK = re.compile(r"\bspark_session\(\"examples\"\)|>>> .*(?<![.\w])(run|parity)\(")
+"""Examples that start a session, or in which `run` or `parity` starts one."""
 
 
 _UNTRACED = (
@@ -85,7 +86,7 @@ def _suite_of(example: pytest.DoctestItem) -> str | None:
     source = example.dtest.docstring or ""
     if _STARTS_A_BROKER.search(source):
         return "kafka"
-    return "spark" if example.name in _USES_SPARK or _STARTS_SPARK.search(source) else None
+    return "spark" if _STARTS_SPARK.search(source) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
@@ -157,6 +158,7 @@ class _Rotated:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Examples())
+    config.pluginmanager.register(leaks)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_Rotated(config, config.workerinput))
 

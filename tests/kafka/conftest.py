@@ -38,6 +38,19 @@ def admin(servers: str) -> Admin:
     return Admin(servers)
 
 
+@pytest.fixture(autouse=True)
+def _topics_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete the topics that a test has made, and with them the offsets in them: a later test may use their names."""
+    if "servers" not in request.fixturenames:
+        yield
+        return
+    admin = Admin(request.getfixturevalue("servers"))
+    before = admin.topics().keys()
+    yield
+    made = admin.topics().keys() - before
+    admin.delete_topics(*sorted(topic for topic in made if not topic.startswith("__")))  # those are the broker's
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name that belongs to the test."""

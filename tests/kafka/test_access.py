@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -20,12 +19,12 @@ from confluent_kafka.admin import (
 )
 
 import kstreamnb as ks
-from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.bounded_reader import Piece, fetch
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from tests.command_line import invoke
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 from tests.kafka.old_brokers import broker_of
 
@@ -257,10 +256,10 @@ def test_commands_sign_in_with_the_properties_of_kafkas_tools(guarded: LocalBrok
     command = ["capture", "--servers", address, "signed", "-o", str(tmp_path / "sample.md")]
     end, done = time.monotonic() + PATIENCE_S, None
     while done is None or ("1 records" not in done.output and time.monotonic() < end):  # the rule may take a moment
-        done = CliRunner().invoke(main, [*command, "--config-file", str(file)])
+        done = invoke([*command, "--config-file", str(file)])
     assert "1 records, 0 undecodable" in done.output, done.output
     assert PASSWORD not in done.output
-    assert 0 != CliRunner().invoke(main, [*command, "--seconds", "1"]).exit_code
+    assert 0 != invoke([*command, "--seconds", "1"]).exit_code
     file.write_text(file.read_text().replace(password, '"wrong"'))
-    refused = CliRunner().invoke(main, [*command, "--config-file", str(file)]).output
+    refused = invoke([*command, "--config-file", str(file)]).output
     assert "Hint: check user, password, sasl.mechanism and security.protocol" in refused

@@ -9,15 +9,14 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
-from kstreamnb.cli import main
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import reset_positions
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.samples import Sample
+from tests.command_line import invoke
 
 pytestmark = pytest.mark.kafka
 
@@ -30,13 +29,11 @@ def test_a_capture_becomes_a_file(servers, topic, tmp_path):
     produce(servers, [TopicRecord(orders, 0, 0, 5 + n, f"k{n}", {"n": n}) for n in range(9)])
     for ending, read in (("parquet", Sample.from_parquet), ("jsonl", Sample.from_json_lines)):
         path = str(tmp_path / f"sample.{ending}")
-        result = CliRunner().invoke(main, ["capture", "--servers", servers, orders, "-o", path])
+        result = invoke(["capture", "--servers", servers, orders, "-o", path])
         assert 0 == result.exit_code, result.output
         assert f"9 records, 0 undecodable, hash {read(path).content_hash}" in result.output
     text = str(tmp_path / "sample.md")
-    CliRunner().invoke(
-        main, ["capture", "--servers", servers, orders, "-o", text, "--hash-keys", "s", "--records", "4"]
-    )
+    invoke(["capture", "--servers", servers, orders, "-o", text, "--hash-keys", "s", "--records", "4"])
     assert text.endswith(".md")
     assert 2 < len((tmp_path / "sample.md").read_text().splitlines()) <= 5
 
@@ -48,14 +45,14 @@ def test_a_reset_asks_first(servers, name):
     writer.publish(0, "offsets", [])
     writer.close()
     command = ["reset", "--servers", servers, "--application-id", name]
-    refused = CliRunner().invoke(main, [*command, "--yes"])
+    refused = invoke([*command, "--yes"])
     assert (1, True) == (refused.exit_code, "may be running" in refused.output)
     command.append("--force")
-    dry = CliRunner().invoke(main, [*command, "--dry-run"])
+    dry = invoke([*command, "--dry-run"])
     assert f"delete topic {name}-commits" in dry.output
-    assert 1 == CliRunner().invoke(main, command, input="n\n").exit_code
+    assert 1 == invoke(command, input="n\n").exit_code
     assert f"{name}-commits" in Admin(servers).topics()
-    assert "done" in CliRunner().invoke(main, command, input="y\n").output
+    assert "done" in invoke(command, input="y\n").output
     assert f"{name}-commits" not in Admin(servers).topics()
 
 
@@ -66,11 +63,11 @@ def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
     plan = tmp_path / "offsets.csv"
     plan.write_text(f"{orders},0,3\n{orders},1,2\n\n")
     command = ["reset", "--servers", servers, "--application-id", name, "--from-file", str(plan)]
-    assert f"begin topic {orders} at offsets 0: 3, 1: 2" in CliRunner().invoke(main, [*command, "--yes"]).output
+    assert f"begin topic {orders} at offsets 0: 3, 1: 2" in invoke([*command, "--yes"]).output
     assert {orders: {0: 3, 1: 2}} == reset_positions(Admin(servers), name)
-    assert "choose only one option" in CliRunner().invoke(main, [*command, "--to-latest"]).output
+    assert "choose only one option" in invoke([*command, "--to-latest"]).output
     plan.write_text("orders;0;3")
-    assert 'line 1 is not topic,partition,offset: "orders;0;3"' in CliRunner().invoke(main, command).output
+    assert 'line 1 is not topic,partition,offset: "orders;0;3"' in invoke(command).output
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import Producer
 
 import kstreamnb as ks
-from kstreamnb.cli import main
 from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.producer import produce
+from tests.command_line import invoke
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -121,11 +120,11 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
         reset(bench.servers, "kept", checkpoint=query.checkpoint, dry_run=True)
     query.stop()
     command = ["reset", "--servers", bench.servers, "--application-id", "kept", "--checkpoint", str(query.checkpoint)]
-    dry = CliRunner().invoke(main, [*command, "--dry-run"])
+    dry = invoke([*command, "--dry-run"])
     assert 0 == dry.exit_code, dry.output
     assert "delete topic kept-counts-changelog" in dry.output
     assert query.checkpoint.exists()
-    assert "done" in CliRunner().invoke(main, [*command, "--yes"]).output
+    assert "done" in invoke([*command, "--yes"]).output
     assert not query.checkpoint.exists()
     there = bench.admin.topics()
     assert {"kept-in", "kept-out"} <= there.keys()
@@ -163,9 +162,9 @@ def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
     assert {"flags-in": {0: 0}} == reset(bench.servers, "flags", by_duration="9999d", **asked, dry_run=True).positions
     command = ["reset", "--servers", bench.servers, "--application-id", "flags", "--input-topics", "flags-in"]
     command += ["--checkpoint", str(checkpoint)]
-    shown = CliRunner().invoke(main, [*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])
+    shown = invoke([*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])
     assert "begin topic flags-in at offsets 0: 0" in shown.output
-    assert 2 == CliRunner().invoke(main, [*command, "--to-latest", "--shift-by", "1"]).exit_code
+    assert 2 == invoke([*command, "--to-latest", "--shift-by", "1"]).exit_code
 
 
 YEAR_9999_MS = 253_402_214_400_000

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import kstreamnb as ks
 from kstreamnb.source_location import PACKAGE
+from kstreamnb.tools.store_server import LocalServer
 
 CALLS, QUICK, SLOW = 40, 12, 240
 """Calls in each run, and runs of each of the 26 targets: 12,480 calls by default, 249,600 with ``-m slow``."""
@@ -298,9 +299,11 @@ def is_allowed(error: Exception) -> bool:
 
 
 def attempt(shown: str, call: Callable[..., object], *args: object, **keywords: object) -> None:
-    """Call; lazily iterated results are not consumed."""
+    """Call; lazily iterated results are not consumed, and servers are closed."""
     try:
-        call(*args, **keywords)
+        result = call(*args, **keywords)
+        if isinstance(result, LocalServer):
+            result.close()
     except Exception as error:
         if not is_allowed(error):
             raise AssertionError(f"{shown} raised {type(error).__name__}: {error}") from error

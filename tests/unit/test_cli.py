@@ -16,6 +16,7 @@ from kstreamnb import cli
 from kstreamnb.cli import main
 from kstreamnb.samples import Sample
 from kstreamnb.spark.deploy import deploy
+from tests.command_line import handlers_restored
 
 APP = """
 import kstreamnb as ks
@@ -45,12 +46,8 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
 
     def invoke(*arguments, **options):
-        before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
-        try:
+        with handlers_restored():
             return CliRunner().invoke(main, list(arguments), **options)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     return invoke
 

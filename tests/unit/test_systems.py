@@ -7,14 +7,13 @@ import re
 import subprocess
 import sys
 from codecs import BOM_UTF8
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 
 from kstreamnb import Sample, StreamsBuilder, deploy, read_config, run
-from kstreamnb.cli import main
 from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka import java, local_broker
@@ -24,6 +23,7 @@ from kstreamnb.spark import spark_session
 from kstreamnb.tools import doctor
 from kstreamnb.tools.applications import config_options, load_application
 from kstreamnb.validation.config_file import read_properties
+from tests.command_line import invoke, restored
 
 APP = """
 import kstreamnb as ks
@@ -32,6 +32,13 @@ builder = ks.StreamsBuilder("arrows")
 builder.stream("in").map_values(lambda v: v + " → ✓").to("out")
 """
 TABLE = "topic | key | value | time\nin | a | café → | 0\n"
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """The process of a command finds its application's modules until it ends."""
+    with restored():
+        yield
 
 
 def in_process(
@@ -113,7 +120,7 @@ def test_files_are_read_as_editors_and_shells_of_windows_write_them(tmp_path: Pa
     assert str(load_application(str(written("a.txt", description)))) == str(parse_description(description))
     (tmp_path / "arrows.py").write_text(APP, encoding="utf-8")
     table = str(written("table.md", TABLE))
-    assert "café → → ✓" in CliRunner().invoke(main, ["replay", str(tmp_path / "arrows.py"), table]).output
+    assert "café → → ✓" in invoke(["replay", str(tmp_path / "arrows.py"), table]).output
 
 
 def test_samples_whose_names_differ_in_case_have_two_files(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from dis import opmap
+from signal import SIGINT, getsignal
 from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, TypeAlias
@@ -40,14 +41,17 @@ class HandledFailure(Exception):
 def is_interruption(error: BaseException) -> bool:
     """Return whether an error comes from outside the user's code: a signal, or a generator that is closed.
 
-    Both look like errors that a function raises, but no ``raise`` statement is where their traceback ends.
+    Both look like errors that a function raises, but no ``raise`` statement is where their traceback ends, unless a
+    handler of signals has it.
     """
     if not isinstance(error, KeyboardInterrupt | GeneratorExit):
         return False
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
+    last, handler = error.__traceback__, getsignal(SIGINT)
+    # Handlers of pyspark and asyncio, of which the latter is a partial of a method, are functions of Python.
+    handling = getattr(getattr(handler, "func", handler), "__code__", None)
+    while last is not None and last.tb_next is not None and last.tb_frame.f_code is not handling:
         last = last.tb_next
-    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE
+    return last is None or last.tb_frame.f_code is handling or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE
 
 
 class ErrorLocations:
@@ -148,11 +152,10 @@ def _key_and_value(context: TaskContext) -> tuple[object, object] | None:
 
 def init_error(context: TaskContext, node: str, error: BaseException) -> ProcessingError:
     """Make the error about a node that could not be started."""
-    java = f"failed to initialize processor {node}"
     origin = getattr(context.plan.topology.nodes[node], "origin", None)
     hint = getattr(error, "hint", None) or _hint(context, node, error, user_line(error))
     fact = f'failed to initialize processor "{node}"{_reason(node, error)}'
-    return ProcessingError(fact, hint=hint, java=java, origin=origin)
+    return ProcessingError(fact, hint=hint, java=f"failed to initialize processor {node}", origin=origin)
 
 
 def _reason(node: str, error: BaseException) -> str:
@@ -219,10 +222,9 @@ Guard: TypeAlias = Callable[[str, Process], Process]
 
 def guard_of(context: TaskContext) -> Guard | None:
     """Return the function that puts error handlers around nodes; None if every failure ends the task."""
-    config = context.plan.config
+    config, nodes = context.plan.config, context.plan.topology.nodes
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
         return None
-    nodes = context.plan.topology.nodes
 
     def decide(node: str, error: Exception, record: Record[Any, Any]) -> None:
         writes = isinstance(nodes[node], Sink)

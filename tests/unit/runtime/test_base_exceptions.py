@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NoReturn
 
 import pytest
 
@@ -89,15 +91,35 @@ def interrupting(value: int) -> int:
     return value
 
 
-@pytest.fixture
-def python_listens() -> Iterator[None]:
+def raising(*_: object) -> NoReturn:
+    """Handle a signal as pyspark does while it has a session."""
+    raise KeyboardInterrupt
+
+
+class Runner:
+    """Handles a signal by a method, as asyncio does while it runs a coroutine."""
+
+    def handle(self, *_: object, main_task: None) -> NoReturn:
+        """Raise after the call of another function."""
+        raising(main_task)
+
+
+HANDLERS = {
+    "Python's": signal.default_int_handler,
+    "a function": raising,
+    "a partial of a method": partial(Runner().handle, main_task=None),
+}
+
+
+@pytest.fixture(params=HANDLERS)
+def handled(request: pytest.FixtureRequest) -> Iterator[None]:
     """A process that a shell started in the background ignores the signal of Ctrl-C; a notebook's kernel never does."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, HANDLERS[request.param])
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("python_listens")
+@pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("run", [interrupting], ids=["signal"])
 def test_an_interrupt_by_the_user_stays_one(run: Callable[[int], int]) -> None:
     """It is not the function's error: an interrupted cell ends with KeyboardInterrupt."""

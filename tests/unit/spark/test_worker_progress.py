@@ -60,6 +60,7 @@ list(Cluster.of(deployment, "dying", positions=str(folder / "workers")).batches(
 print("done", flush=True)
 os.read(0, 1)
 """
+_WAITS = "print('at seven', flush=True); os.read(0, 1)"
 _AT_SEVEN = TaskPosition("0/0_0", "KSTREAM-PEEK-0000000002", "in-0@7", alive=False)
 
 
@@ -78,6 +79,19 @@ def worker(folder: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
             process.wait(60)
 
 
+def wait_for_the_record(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that waits there; on a busy machine, Python alone may take half a minute to start."""
+    assert process.stdout is not None
+    assert b"at seven\n" == process.stdout.readline()
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a process, which closes its output."""
+    assert process.stdout is not None
+    process.stdout.read()
+    return process.wait(60)
+
+
 def wait_until(reached: Callable[[], bool]) -> None:
     """Wait for at most half a minute."""
     end = time.monotonic() + 30
@@ -89,7 +103,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 def test_a_worker_that_ends_itself_leaves_its_task_node_and_record(tmp_path: Path) -> None:
     """``os._exit`` runs no further code, so progress is written before."""
     with worker(tmp_path, "os._exit(3)") as process:
-        assert 3 == process.wait(60)
+        assert 3 == ended(process)
     assert [_AT_SEVEN] == task_positions(tmp_path / "workers")
     assert 'task 0_0, node "KSTREAM-PEEK-0000000002", record in-0@7' == str(_AT_SEVEN)
     forget_positions(tmp_path / "workers")
@@ -99,7 +113,8 @@ def test_a_worker_that_ends_itself_leaves_its_task_node_and_record(tmp_path: Pat
 def test_a_worker_that_is_killed_leaves_where_it_was(tmp_path: Path) -> None:
     """The kernel kills without notice, but exhausting the memory takes time."""
     folder = tmp_path / "workers"
-    with worker(tmp_path, "time.sleep(60)") as process:
+    with worker(tmp_path, _WAITS) as process:
+        wait_for_the_record(process)
         wait_until(lambda: any(each.record == "in-0@7" for each in task_positions(folder)))
         (alive,) = task_positions(folder)
         assert (True, "in-0@7", _AT_SEVEN.node) == (alive.alive, alive.record, alive.node)
@@ -138,7 +153,7 @@ def test_a_new_worker_removes_the_files_of_idle_ones_that_ended(tmp_path: Path) 
     """Spark ends workers after an idle minute. What says where a worker died remains."""
     folder = tmp_path / "workers"
     with worker(tmp_path, "os._exit(3)") as process:
-        assert 3 == process.wait(60)
+        assert 3 == ended(process)
     for _ in range(2):
         with worker(tmp_path, "pass") as process:
             assert process.stdout is not None
@@ -155,7 +170,8 @@ def test_a_slow_batch_is_told_with_the_record_it_is_at(tmp_path: Path, caplog: p
     (query.checkpoint / "offsets" / "0").touch()
     slow = SlowBatches(query, "10s")
     action = query.control.action
-    with worker(query.checkpoint, "time.sleep(60)"), caplog.at_level("WARNING", "kstreamnb.query"):
+    with worker(query.checkpoint, _WAITS) as process, caplog.at_level("WARNING", "kstreamnb.query"):
+        wait_for_the_record(process)
         wait_until(lambda: any(each.record for each in task_positions(query.checkpoint / "workers")))
         assert slow._look(100.0) is None
         assert slow._look(109.0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -173,14 +173,31 @@ class Commits:
         self.log.append(f"finished {self.held}")
 
 
+_made: list[tuple[Pipeline, Slow]] = []
+
+
+@pytest.fixture(autouse=True)
+def _pipelines_end() -> Iterator[None]:
+    """Let the threads of all pipelines end, as those of a query do with its stream."""
+    yield
+    for pipeline, sink in _made:
+        sink.may.release(10)
+        pipeline._batches.put(None)
+    _made.clear()
+
+
+def _with_pipeline(action: BatchAction, sink: Slow) -> BatchAction:
+    action.pipeline = Pipeline(Commits(sink.log), action.busy, action.publish_now, sink.stopped.set)
+    _made.append((action.pipeline, sink))
+    return action
+
+
 def _pipelined(folder: Path, log: list[str]) -> tuple[BatchAction, Slow]:
     """The handler of a query whose batches are published beside its stream."""
     sink = Slow(log)
     query = query_without_spark(folder, sink)
     launch(query, None)
-    action = query.control.action
-    action.pipeline = Pipeline(Commits(log), action.busy, action.publish_now, sink.stopped.set)
-    return action, sink
+    return _with_pipeline(query.control.action, sink), sink
 
 
 def _batch(number: int) -> QueryBatch:
@@ -254,8 +271,7 @@ def test_a_stop_that_does_not_wait_for_a_batch_is_clean(
     sink.error = kind("the batch was not published")
     query = query_without_spark(tmp_path, sink)
     launch(query, None)
-    action = query.control.action
-    action.pipeline = Pipeline(Commits(sink.log), action.busy, action.publish_now, sink.stopped.set)
+    action = _with_pipeline(query.control.action, sink)
     action.publish(_batch(0))
     query.stop()
     assert sink.stopped.wait(10)
