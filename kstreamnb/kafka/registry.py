@@ -70,8 +70,7 @@ class RegistrySerde(Serde):
         if self.format == "protobuf":
             as_dict = import_module("google.protobuf.json_format").MessageToDict
             return as_dict(value, preserving_proto_field_name=True)
-        quiet = replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False}))
-        return quiet.serialize(value)
+        return replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False})).serialize(value)
 
 
 class SchemaRegistry:

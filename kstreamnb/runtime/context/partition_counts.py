@@ -55,5 +55,4 @@ def _is_known(topology: Topology, config: Config, topic: str) -> bool:
     sinks = [sink.topic for sink in topology.sinks()]
     if topic in sinks or any(callable(name) for name in sinks):
         return True
-    plan = TaskPlan(topology, (), config=config)
-    return topic in map(plan.topic, topology.internal_topics)
+    return topic in map(TaskPlan(topology, (), config=config).topic, topology.internal_topics)
