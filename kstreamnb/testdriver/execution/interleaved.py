@@ -19,7 +19,13 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
     loops = OpenLoops(tasks.order, tasks.reader_of, tasks.offsets)
 
     def process(rows: list[OutputRow]) -> list[OutputRow]:
-        index = loops.process(rows[0][:2], rows)
+        try:
+            index = loops.process(rows[0][:2], rows)
+        except BaseException:
+            at = next(at for at, row in enumerate(rows) if row is loops.records[0])
+            for row in rows[at + 1 :]:
+                tasks.numbered(row)  # as in `settle`, which has the other rows
+            raise
         return tasks.log_rows(index) if tasks.rows else []
 
     try:
@@ -27,7 +33,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
             for row in batch.input_records(router):
                 tasks.settle([row], process)
     finally:
-        if tasks.rows:  # of a task that failed
-            tasks.log_rows(loops.reader_of(loops.partition))
+        for row in tasks.log_rows(loops.reader_of(loops.partition)) if tasks.rows else ():  # of a task that failed
+            tasks.numbered(row)
         for task in tasks.order:
             tasks.log_changes(task)
