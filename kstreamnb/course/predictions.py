@@ -59,8 +59,7 @@ class Prediction(HasForms):
         return "\n".join(lines)
 
     def _call(self) -> str:
-        question = self.question
-        example = "number"
+        question, example = self.question, "number"
         if question.options:
             example = f"1 to {len(question.options)}"
         elif question.rows:

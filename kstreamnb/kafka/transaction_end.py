@@ -78,8 +78,7 @@ def still_open(
     """
     began, pause = time.monotonic(), _FIRST_PAUSE_S
     while True:
-        starts = admin.open_transactions(written)
-        waited = time.monotonic() - began
+        starts, waited = admin.open_transactions(written), time.monotonic() - began
         if starts and waited > _SOON_S:
             first = first_open_records(admin, starts)
             starts = {partition: at for partition, at in starts.items() if first.get(partition) == written[partition]}

@@ -29,8 +29,7 @@ class Shown:
 
 def changes(before: Shown, now: Shown) -> dict[str, str]:
     """Return marks for nodes that are new, and for nodes with another function, settings or parents."""
-    matches = _matches(before, now)
-    marks = {}
+    matches, marks = _matches(before, now), {}
     for name, node in now.description.nodes().items():
         if name not in matches:
             marks[name] = "new"
@@ -41,8 +40,7 @@ def changes(before: Shown, now: Shown) -> dict[str, str]:
 
 def gone(before: Shown, now: Shown) -> list[str]:
     """Return the labels of operators that are no longer there."""
-    kept = set(_matches(before, now).values())
-    nodes = before.description.nodes()
+    kept, nodes = set(_matches(before, now).values()), before.description.nodes()
     lost = (node for name, node in nodes.items() if name not in kept and node.kind == "processor")
     return list(dict.fromkeys(node_label(node)[0] for node in lost))
 

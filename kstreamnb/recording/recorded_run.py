@@ -54,8 +54,7 @@ class RecordedRun:
         fed: Iterable[str] = (),
     ) -> None:
         self.topology, self.config, self.tasks, self.partitions = topology, config, dict(tasks), dict(partitions)
-        self.fed = frozenset(fed)
-        self.index = TraceIndex(recording)
+        self.fed, self.index = frozenset(fed), TraceIndex(recording)
 
     @property
     def steps(self) -> Steps:

@@ -63,8 +63,7 @@ class Replay(Queries, Suggesting, Displayed):
         """
         expect(driver, TopologyTestDriver, "driver")
         recording = Recording(stores_to_watch(driver.topology))
-        again = driver.empty_copy(recording)
-        records = list(more)
+        again, records = driver.empty_copy(recording), list(more)
 
         def work() -> None:
             driver.repeat_in(again)

@@ -157,8 +157,7 @@ class InputTopic(Suggesting):
             raise ConfigError(f"a record has {len(record)} fields", hint="give (key, value[, time[, headers]])")
         key, value, *rest = record
         timestamp = _instant(rest[0]) if rest and rest[0] is not None else self._tick()
-        headers = headers_of(rest[1]) if len(rest) > 1 else ()
-        return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
+        return TopicRecord(self.topic, -1, -1, timestamp, key, value, (headers_of(rest[1]) if len(rest) > 1 else ()))
 
 
 def _pair(pair: object) -> tuple[Any, Any]:

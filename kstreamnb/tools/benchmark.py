@@ -131,8 +131,7 @@ def _restore(records: int) -> Benchmark:
     driver.application.commit()
     driver.application.crash()
     driver.application.lose_store("counts")
-    began = time.perf_counter()
-    restored = driver.application.restart()
+    began, restored = time.perf_counter(), driver.application.restart()
     took = time.perf_counter() - began
     read = sum(event.numbers["records"] for event in restored)
     if read != records:

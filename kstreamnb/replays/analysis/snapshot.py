@@ -73,8 +73,7 @@ class Snapshot(Tabular):
     header = ("task", "stream time", "stores")
 
     def __init__(self, run: RecordedRun, step: int) -> None:
-        self.step = step
-        self._run = run
+        self.step, self._run = step, run
 
     @property
     def stores(self) -> tuple[str, ...]:

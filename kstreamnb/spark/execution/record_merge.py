@@ -112,8 +112,7 @@ class Merged:
 
         Records of inner topics are rows, because the task that reads them counts their offsets.
         """
-        order = self.order.take(self.index)
-        records = []
+        order, records = self.order.take(self.index), []
         for at, depth in zip(self.index.tolist(), order.depth.tolist(), strict=True):
             rank, record = int(self.ranks[at]), self.records[at]
             partition = self.partitions[rank]

@@ -33,8 +33,7 @@ def prove_shared(spark: SparkSession, files: CheckpointFiles) -> None:
     """
     if is_local(spark):
         return
-    session = query_session(spark, local_files=files.local)
-    waiting = _executors(spark)
+    session, waiting = query_session(spark, local_files=files.local), _executors(spark)
     count = 2 * max(spark.sparkContext.defaultParallelism, len(waiting))
     for _ in range(_ROUNDS):
         before = _executors(spark)
