@@ -148,9 +148,8 @@ def _bad(text: str) -> _Refused:
 def _options(query: str) -> dict[str, str]:
     """Return the options of a query string; refuse one that is given twice."""
     given = parse_qs(query, keep_blank_values=True)
-    for name, values in given.items():
-        if len(values) > 1:
-            raise _bad(f"option {name} is given {len(values)} times")
+    if twice := next((name for name, values in given.items() if len(values) > 1), None):
+        raise _bad(f"option {twice} is given {len(given[twice])} times")
     return {name: values[0] for name, values in given.items()}
 
 
