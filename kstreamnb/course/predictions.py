@@ -59,7 +59,8 @@ class Prediction(HasForms):
         return "\n".join(lines)
 
     def _call(self) -> str:
-        question, example = self.question, "number"
+        question = self.question
+        example = "number"
         if question.options:
             example = f"1 to {len(question.options)}"
         elif question.rows:

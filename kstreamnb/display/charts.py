@@ -44,13 +44,15 @@ def _bars(canvas: Canvas, chart: Bars, left: float, top: float) -> None:
     """Draw horizontal bars, each with its name and value; the first ones if not all fit."""
     shown = chart.rows if len(chart.rows) <= _MOST_BARS else chart.rows[: _MOST_BARS - 1]
     ticks = number_ticks(max((value for _, value in chart.rows), default=0))
-    x, bottom = Scale(0, ticks[-1], left + _NAMES, left + _WIDTH - 52), top + _HEIGHT - _FOOT
+    x = Scale(0, ticks[-1], left + _NAMES, left + _WIDTH - 52)
+    bottom = top + _HEIGHT - _FOOT
     step = (bottom - top - _TOP) / _MOST_BARS
     for tick in ticks:
         canvas.add("line", kind="ks-grid", x1=x(tick), y1=top + _TOP, x2=x(tick), y2=bottom)
         canvas.text(x(tick), bottom + 12, _short(tick, ticks[-1]), text_anchor="middle")
     for number, (name, value) in enumerate(shown):
-        y, width = round(top + _TOP + number * step, 1), round(x(value) - x(0), 1)
+        y = round(top + _TOP + number * step, 1)
+        width = round(x(value) - x(0), 1)
         about = f"{name}: {value:,g} {chart.unit}"
         canvas.add("rect", about, kind="ks-bars", x=x(0), y=y + 1.5, width=width, height=round(step - 3, 1))
         canvas.text(x(0) - 5, y + step - 3.5, fitted(name, _LONGEST), text_anchor="end")
@@ -68,7 +70,8 @@ def _lines(canvas: Canvas, chart: Lines, left: float, top: float) -> None:
         return
     end = max(times[-1], times[0] + _SHORTEST_MS)
     ticks, hours = number_ticks(max(values)), time_ticks(times[0], end, most=5)
-    x, y = Scale(times[0], end, start, left + _WIDTH - _SIDE - 10), Scale(0, ticks[-1], bottom, top + _TOP)
+    x = Scale(times[0], end, start, left + _WIDTH - _SIDE - 10)
+    y = Scale(0, ticks[-1], bottom, top + _TOP)
     for tick in ticks:
         canvas.add("line", kind="ks-grid", x1=start, y1=y(tick), x2=left + _WIDTH - _SIDE - 10, y2=y(tick))
         canvas.text(start - 5, y(tick) + 3.5, _short(tick, ticks[-1]), text_anchor="end")

@@ -130,7 +130,8 @@ def graph_view(
     description: TopologyDescription, overlay: Overlay | None = None, *, fold: Collection[int] = ()
 ) -> GraphView:
     """Return the picture of a topology; sub-topologies with ids in ``fold`` are drawn as one shape each."""
-    overlay, cuts = overlay or Overlay(), cuts_of(description)
+    overlay = overlay or Overlay()
+    cuts = cuts_of(description)
     boxes = tuple(_box(description, sub, cuts, overlay, sub.id in fold) for sub in description.subtopologies)
     topics = _topics(description, cuts)
     edges = merged(edge for sub in description.subtopologies for edge in _edges(sub, topics, overlay, sub.id in fold))

@@ -25,7 +25,8 @@ def logical_view(
     description: TopologyDescription, overlay: Overlay | None = None, *, unfold: Collection[str] = ()
 ) -> GraphView:
     """Return the picture by DSL operators; boxes with ids in ``unfold`` show their nodes."""
-    physical, groups = graph_view(description, overlay), _groups(description)
+    physical = graph_view(description, overlay)
+    groups = _groups(description)
     items = {item.id: item for item in physical.items()}
     inside = _inside(description, groups, items)
     boxes = tuple(_box(ids, items, description, unfold) for ids in inside.values())
@@ -112,7 +113,8 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
     words = [node.dsl for node in processors if node.dsl is not None]
     word = next((word for word in words if word != "repartition"), "repartition")  # a join may begin with one
     variable = [node.variable for node in processors if node.variable is not None]
-    title, id_ = " · ".join([*variable[:1], word]), ids[0].replace("node-", "operator-", 1)
+    title = " · ".join([*variable[:1], word])
+    id_ = ids[0].replace("node-", "operator-", 1)
     mark = next((part.mark for part in parts if part.mark), None)
     reasons = [part.word for part in parts if part.kind == "internal topic"]
     notes = ", ".join(dict.fromkeys(text for text in (*reasons, *(part.note for part in parts)) if text))

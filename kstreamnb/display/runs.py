@@ -147,7 +147,8 @@ def _record_cells(record: Drop | TopicRecord) -> tuple[str, str, str]:
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records of an output topic."""
     positions = replay.run.output_positions(topic)
-    number, records = shown_of(_SHOWN, len(positions), "record"), map(replay.run.produced, positions[:_SHOWN])
+    number = shown_of(_SHOWN, len(positions), "record")
+    records = map(replay.run.produced, positions[:_SHOWN])
     rows: _Lines = [(*_record_cells(each), str(each.partition)) for each in records]
     return f'output "{clean(topic)}": {number}', ("key", "value", "time", "partition"), rows
 
@@ -155,6 +156,7 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Lines]:
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Lines]:
     """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
-    number, first = shown_of(_SHOWN, len(drops), "record"), drops[:_SHOWN]
+    number = shown_of(_SHOWN, len(drops), "record")
+    first = drops[:_SHOWN]
     rows: _Lines = [(str(each.step), node_title(nodes, each.node), each.reason, *_record_cells(each)) for each in first]
     return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

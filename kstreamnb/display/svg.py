@@ -46,7 +46,8 @@ def to_svg(view: GraphView) -> str:
         drawing, width, height = _drawing(view, "TB")
     _dress(drawing, view)
     shapes, legend_width = legend(_kinds(view))
-    return _framed(view, _text_of(drawing), shapes, width=max(width, legend_width + 2 * _MARGIN), height=height)
+    width = max(width, legend_width + 2 * _MARGIN)
+    return _framed(view, _text_of(drawing), shapes, width=width, height=height)
 
 
 def _drawing(view: GraphView, direction: str) -> tuple[ElementTree.Element, float, float]:
@@ -179,7 +180,8 @@ def _kinds(view: GraphView) -> list[str]:
 
 def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:
     above = _NOTICE if view.notice else 0
-    total, notice = height + 26 + above, clean(view.notice)
+    total = height + 26 + above
+    notice = clean(view.notice)
     width = max(width, 5.4 * len(notice) + 2 * _MARGIN)
     sentences = (*([notice] if notice else []), view.summary(), *view.sentences())
     words = " ".join(f"{sentence}." for sentence in sentences)

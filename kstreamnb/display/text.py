@@ -20,7 +20,8 @@ class _Tree:
     """One box, walked from its sources; a node with several parents is drawn in full under the first one."""
 
     def __init__(self, view: GraphView, box: Box) -> None:
-        self.view, self.box = view, box
+        self.view = view
+        self.box = box
         self.items = {item.id: item for item in view.items()}
         self.drawn: set[str] = set()
 

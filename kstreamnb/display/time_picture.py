@@ -70,7 +70,8 @@ class _Drawing(Canvas):
         for lane in task.lanes:
             self.lane(lane)
         if task.stream_times:
-            now, about = self.x(task.stream_time_ms), f"stream time at the end: {format_time(task.stream_time_ms)}"
+            now = self.x(task.stream_time_ms)
+            about = f"stream time at the end: {format_time(task.stream_time_ms)}"
             self.add("line", about, kind="ks-now", x1=now, y1=top, x2=now, y2=self.y, **{"data-now": number})
         self.y += 8
 
@@ -179,7 +180,8 @@ class _Drawing(Canvas):
         """Write the times below the lanes."""
         for tick in self.ticks:
             self.text(self.x(tick), self.y + 10, time_label(tick, self.ticks), text_anchor="middle")
-        zoned, first = "T" in format_time(self.chart.span_ms[1]), format_time(self.chart.span_ms[0])[:10]
+        zoned = "T" in format_time(self.chart.span_ms[1])
+        first = format_time(self.chart.span_ms[0])[:10]
         unit = f"event time (UTC), from {first}" if zoned else "event time (ms)"
         self.text((_LEFT + _WIDTH - _RIGHT) / 2, self.y + 24, unit, text_anchor="middle", kind="ks-soft")
         self.y += 32
@@ -244,7 +246,8 @@ def _about_record(record: TimedRecord) -> str:
 
 
 def _about_span(span: TimeSpan) -> str:
-    key, interval = unwindowed(span.key), format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
+    key = unwindowed(span.key)
+    interval = format_interval(span.start_ms, span.end_ms, closed=span.inclusive)
     if span.end_ms >= MAX_TIME_MS:
         interval = f"from {format_time(span.start_ms)} to the end"
     value = span.values[-1][1]

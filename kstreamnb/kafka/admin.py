@@ -82,12 +82,14 @@ class Admin:
 
     def __init__(self, servers: Servers, *, patience_s: float = 30.0) -> None:
         check_arguments(Admin.__init__, locals())
-        self.servers, self.patience_s = servers, patience_s
+        self.servers = servers
+        self.patience_s = patience_s
         self._errors: list[KafkaError] = []
         self._reached = False
         self.client = self._new_client()
         self._before: AdminClient | None = None
-        self._call_s, self._wait_s = min(10.0, patience_s), min(1.0, patience_s)
+        self._call_s = min(10.0, patience_s)
+        self._wait_s = min(1.0, patience_s)
 
     def _new_client(self) -> AdminClient:
         defaults = {"error_cb": self._errors.append}
@@ -197,7 +199,8 @@ class Admin:
         if metadata is None:
             raise kafka_error(what, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
-        config, own = self._configs([resource], what)[resource], ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        config = self._configs([resource], what)[resource]
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = sorted((entry.name, entry.value) for entry in config.values() if entry.source == own)
         return TopicDescription(name, len(metadata.partitions), len(metadata.partitions[0].replicas), tuple(changed))
 
@@ -373,7 +376,8 @@ class Admin:
             try:
                 result = call()
             except (KafkaException, TimeoutError) as error:
-                why, waited = self._reason() or why, time.monotonic() - began
+                why = self._reason() or why
+                waited = time.monotonic() - began
                 refused = why is not None and not self._reached and is_unreachable(why) and waited > _UNREACHABLE_S
                 final = refused or (why is not None and why.code() in _FINAL)
                 if final or not _passing(error) or waited > self.patience_s:

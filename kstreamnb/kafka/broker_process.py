@@ -78,8 +78,10 @@ class LocalBroker(Closing):
         refuse_windows("a local broker")  # which has neither process groups nor sh
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
         self.config, self.users, self.port = dict(config or {}), dict(users or {}), port
-        self.bootstrap_servers, self._guarded = "", ""
-        self._answered, self._temporary = False, data is None
+        self.bootstrap_servers = ""
+        self._guarded = ""
+        self._answered = False
+        self._temporary = data is None
         self.data = temp_dir("broker") if data is None else Path(data).absolute()  # its processes run there
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None

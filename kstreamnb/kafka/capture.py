@@ -164,7 +164,8 @@ def capture(
     _check_topics(topics)
     chosen = _by_topic(topics, key_serde, "key_serde", "string"), _by_topic(topics, value_serde, "value_serde", "json")
     serdes = {topic: (chosen[0][topic], chosen[1][topic]) for topic in topics}
-    reader, bounded = BoundedReader(servers, topics), not limits.follow and from_ != "latest"
+    reader = BoundedReader(servers, topics)
+    bounded = not limits.follow and from_ != "latest"
     start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
     ends: Offsets | None = None
     if bounded:

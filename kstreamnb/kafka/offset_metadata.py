@@ -114,7 +114,8 @@ def commit_offsets(admin: Admin, group: str, offsets: Iterable[CommittedOffset])
     Raises:
         BrokerError: the brokers refused, or did not answer.
     """
-    library, text = _library(), ctypes.create_string_buffer(_TEXT)
+    library = _library()
+    text = ctypes.create_string_buffer(_TEXT)
     settings = library.rd_kafka_conf_new()
     for name, value in connection(admin.servers, group_id=group, enable_auto_commit=False).items():
         if isinstance(value, str | int | float | bool):  # others, such as callbacks and loggers, are Python's

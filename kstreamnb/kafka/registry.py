@@ -68,7 +68,8 @@ class RegistrySerde(Serde):
             value: a message, or an object of the user's own type.
         """
         if self.format == "protobuf":
-            return import_module("google.protobuf.json_format").MessageToDict(value, preserving_proto_field_name=True)
+            as_dict = import_module("google.protobuf.json_format").MessageToDict
+            return as_dict(value, preserving_proto_field_name=True)
         return replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False})).serialize(value)
 
 
@@ -210,7 +211,8 @@ def _module(name: str = "") -> Any:
         try:
             return import_module(f"confluent_kafka.schema_registry{name}")
         except ImportError as error:
-            hint, fact = 'pip install "kstreamnb[registry]"', "the schema registry's client is not installed"
+            hint = 'pip install "kstreamnb[registry]"'
+            fact = "the schema registry's client is not installed"
             raise MissingPackageError(fact, detail=str(error), hint=hint) from error
 
 

@@ -78,7 +78,8 @@ def still_open(
     """
     began, pause = time.monotonic(), _FIRST_PAUSE_S
     while True:
-        starts, waited = admin.open_transactions(written), time.monotonic() - began
+        starts = admin.open_transactions(written)
+        waited = time.monotonic() - began
         if starts and waited > _SOON_S:
             first = first_open_records(admin, starts)
             starts = {partition: at for partition, at in starts.items() if first.get(partition) == written[partition]}

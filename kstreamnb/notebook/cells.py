@@ -46,13 +46,15 @@ class Cells:
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
-        self.shell, self.ids_are_sent = shell, "cellId" in _about(shell)
+        self.shell = shell
+        self.ids_are_sent = "cellId" in _about(shell)
         self.cell: Hashable = None
         self.run = self._aside = 0
         self.sources: dict[Hashable, str] = {}
         self._samples: dict[Hashable, dict[str, Sample]] = {}
         self._failed: dict[Hashable, bool] = {}
-        self._order, self._number = 0, 0
+        self._order = 0
+        self._number = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
@@ -261,7 +263,8 @@ class Cells:
 
     def _name_of(self, declaration: Declaration) -> str | None:
         """Return the variable that holds a declaration, or what its cell made of it."""
-        bound, handles = self._bound.get(declaration.identity.group, {}), self._variables.visible().items()
+        bound = self._bound.get(declaration.identity.group, {})
+        handles = self._variables.visible().items()
         now = {thing.declaration: name for name, thing in handles if isinstance(thing, Handle)}
         for path, held in bound.items():
             if declaration in walk([held], _parents_in_cell):

@@ -29,7 +29,8 @@ class Shown:
 
 def changes(before: Shown, now: Shown) -> dict[str, str]:
     """Return marks for nodes that are new, and for nodes with another function, settings or parents."""
-    matches, marks = _matches(before, now), {}
+    matches = _matches(before, now)
+    marks = {}
     for name, node in now.description.nodes().items():
         if name not in matches:
             marks[name] = "new"
@@ -40,7 +41,8 @@ def changes(before: Shown, now: Shown) -> dict[str, str]:
 
 def gone(before: Shown, now: Shown) -> list[str]:
     """Return the labels of operators that are no longer there."""
-    kept, nodes = set(_matches(before, now).values()), before.description.nodes()
+    kept = set(_matches(before, now).values())
+    nodes = before.description.nodes()
     lost = (node for name, node in nodes.items() if name not in kept and node.kind == "processor")
     return list(dict.fromkeys(node_label(node)[0] for node in lost))
 

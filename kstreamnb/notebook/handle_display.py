@@ -45,7 +45,8 @@ def _parts(cells: Cells, handle: Handle) -> tuple[dict[str, str], Sequence[Graph
     rows, failed = _first_rows(handle)
     old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
     marks = {**changes(before, now), **dict.fromkeys(old, "stale"), **failed}
-    lost, notes = gone(before, now), _unknown_fields(handle, topology)
+    lost = gone(before, now)
+    notes = _unknown_fields(handle, topology)
     notes += [f"gone since the last run: {', '.join(lost)}"] if lost else []
     notes += dict.fromkeys(str(outdated[nodes[name]]) for name in old)  # and what an edit broke elsewhere:
     notes += [f"stale: {reason}; {reason.action}" for reason in handle.declaration_log.lost.values()]

@@ -93,7 +93,8 @@ class ProgressBar:
         if sys.platform == "emscripten" or current_thread() is not main_thread():
             yield operation.add
             return
-        over, is_first = Event(), not self._under_way
+        over = Event()
+        is_first = not self._under_way
         self._under_way.append(operation)
         painter = background(partial(self._paint, over), "kstreamnb bar") if is_first else None
         try:

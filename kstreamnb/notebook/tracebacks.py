@@ -81,7 +81,8 @@ class Tracebacks:
 
     def render(self, error: KStreamError) -> list[str]:
         """Return the lines that IPython prints instead of a full traceback."""
-        self.shell.kstreamnb_error, self._failed = error, getattr(error, "node", "")
+        self.shell.kstreamnb_error = error
+        self._failed = getattr(error, "node", "")
         lines = [error_text(error), *_fields(error)]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             call = self._forgetting(error.origin, error.detail)

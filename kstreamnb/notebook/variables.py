@@ -37,7 +37,8 @@ class Variables:
 
     def enter(self, cell: Hashable) -> None:
         """Begin a cell: restore the handles that the cells before it left."""
-        rank, own = self._ranks.setdefault(cell, len(self._ranks)), set()
+        rank = self._ranks.setdefault(cell, len(self._ranks))
+        own = set()
         for name, binder in self._binders.items():
             if name in self._namespace and self._ranks[binder] <= rank:
                 earlier = self._before(name, rank)

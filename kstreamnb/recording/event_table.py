@@ -51,7 +51,8 @@ def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowTe
 
 
 def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[StoredRow]:
-    return stored_rows(task, store, without_cache({raw_key: row})[0] if row is not None else {})
+    merged = without_cache({raw_key: row})[0] if row is not None else {}
+    return stored_rows(task, store, merged)
 
 
 def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:

@@ -54,7 +54,8 @@ class RecordedRun:
         fed: Iterable[str] = (),
     ) -> None:
         self.topology, self.config, self.tasks, self.partitions = topology, config, dict(tasks), dict(partitions)
-        self.fed, self.index = frozenset(fed), TraceIndex(recording)
+        self.fed = frozenset(fed)
+        self.index = TraceIndex(recording)
 
     @property
     def steps(self) -> Steps:

@@ -215,7 +215,8 @@ class _StateVarWatch:
         self._recording, self._task, self._state_vars = recording, task, state_vars
         recording.state_vars[task] = {key: state_var[0] for key, state_var in state_vars.items() if key != STREAM_TIME}
         self.watched: list[list[Any]] = []
-        self._keys, self._note = {STREAM_TIME}, recording.log.append
+        self._keys = {STREAM_TIME}
+        self._note = recording.log.append
         self._known = 0
         self._watch(recording.state_vars[task])
 

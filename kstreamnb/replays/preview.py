@@ -135,7 +135,8 @@ def preview(topology: Topology, sample: Iterable[TopicRecord], n: int = 10, *, i
         n: the number of records to show.
         is_table: show the records as changes of a table.
     """
-    sources, records = topology.sources(), list(sample)
+    sources = topology.sources()
+    records = list(sample)
     queues = set(map(_queue_of, records))  # one pass over all records: of 100,000 it takes a third of the preview
     read = {queue for queue in queues if any(source.reads(queue[0]) for source in sources)}
     if read != queues:
@@ -183,7 +184,8 @@ def _parts(records: list[TopicRecord], queues: set[tuple[str, int]]) -> Iterator
 
 def _shown_as_is(topology: Topology) -> Topology:
     """Return the same topology with a sink that passes values through unchanged."""
-    result, as_is = copy(topology), _AsItIs()
+    result = copy(topology)
+    as_is = _AsItIs()
     sinks = (sink for sink in topology.sinks() if sink.topic == PREVIEW)
     result.nodes = topology.nodes | {sink.name: replace(sink, key_serde=as_is, value_serde=as_is) for sink in sinks}
     return result

@@ -63,7 +63,8 @@ class Replay(Queries, Suggesting, Displayed):
         """
         expect(driver, TopologyTestDriver, "driver")
         recording = Recording(stores_to_watch(driver.topology))
-        again, records = driver.empty_copy(recording), list(more)
+        again = driver.empty_copy(recording)
+        records = list(more)
 
         def work() -> None:
             driver.repeat_in(again)

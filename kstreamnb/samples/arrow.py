@@ -121,7 +121,8 @@ def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: di
         columns[name] = array
     pairs = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
     columns["headers"] = pa.array([record.headers for record in records], pairs)
-    table, mark = pa.table(columns), json.dumps({**metadata, "cells": cells})
+    table = pa.table(columns)
+    mark = json.dumps({**metadata, "cells": cells})
     pq.write_table(table.replace_schema_metadata({_MARK: mark.encode()}), path, compression="zstd")
 
 

@@ -172,7 +172,8 @@ def deploy(
     if spark is None and SparkSession.getActiveSession() is None:
         java()  # a missing package is reported before waiting for a broker
     folder = checkpoint_files(checkpoint, spark)
-    old, servers = read_manifest(folder), _servers(settings, bootstrap_servers)
+    old = read_manifest(folder)
+    servers = _servers(settings, bootstrap_servers)
     from kstreamnb.kafka.admin import Admin
 
     admin = Admin(servers)

@@ -140,7 +140,8 @@ def _frames(
     session: SparkSession, application: ApplicationPlan, inputs: Any, cuts: list[tuple[str, Observation]]
 ) -> tuple[dict[str, DataFrame], bool]:
     """Return uniform frames by topic, and whether any of them defines an order of arrival."""
-    wanted, is_frames = {*application.inputs}, isinstance(inputs, Mapping)
+    wanted = {*application.inputs}
+    is_frames = isinstance(inputs, Mapping)
     if not is_frames:
         inputs = {**{topic: [] for topic in wanted}, **grouped(inputs, attrgetter("topic"))}
     expect_known("input topic", inputs, sorted(wanted), error=ConfigError)

@@ -157,7 +157,8 @@ class InputTopic(Suggesting):
             raise ConfigError(f"a record has {len(record)} fields", hint="give (key, value[, time[, headers]])")
         key, value, *rest = record
         timestamp = _instant(rest[0]) if rest and rest[0] is not None else self._tick()
-        return TopicRecord(self.topic, -1, -1, timestamp, key, value, (headers_of(rest[1]) if len(rest) > 1 else ()))
+        headers = headers_of(rest[1]) if len(rest) > 1 else ()
+        return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
 
 
 def _pair(pair: object) -> tuple[Any, Any]:

@@ -120,7 +120,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
             raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
         if verify is None:
             verify = self.verify_by_default and stores is None  # the changelogs do not have what the stores begin with
-        self.topology, self.config = topology, Config.of(config)
+        self.topology = topology
+        self.config = Config.of(config)
         if cache is not None:
             self.config = replace(self.config, cache_max_bytes=_CACHE_BYTES if cache else 0)
         counts, default = resolve_partitions(topology, self.config, partitions)
@@ -515,7 +516,8 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:
         stores = self._stores(name)
-        kind, opened = stores[0].spec.kind, self._view_of(name, show)
+        kind = stores[0].spec.kind
+        opened = self._view_of(name, show)
         if kind not in kinds or not isinstance(opened, view):
             expected = " or ".join(each.replace("_", " ") for each in kinds)
             hint = f'driver.store("{name}") returns a store of any kind'

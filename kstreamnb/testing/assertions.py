@@ -103,7 +103,8 @@ def assert_outputs_equal(
     """
     check_arguments(assert_outputs_equal, locals())
     if isinstance(expected, str):
-        columns, expected = columns or table_columns(expected), Sample.from_text(expected)
+        columns = columns or table_columns(expected)
+        expected = Sample.from_text(expected)
     shown = list(columns or ("topic", "key", "value", "time", "partition", "headers"))
     before, after = ([" | ".join(row) for row in record_cells(list(records), shown)] for records in (expected, actual))
     if before != after:

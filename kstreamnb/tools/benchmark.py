@@ -131,7 +131,8 @@ def _restore(records: int) -> Benchmark:
     driver.application.commit()
     driver.application.crash()
     driver.application.lose_store("counts")
-    began, restored = time.perf_counter(), driver.application.restart()
+    began = time.perf_counter()
+    restored = driver.application.restart()
     took = time.perf_counter() - began
     read = sum(event.numbers["records"] for event in restored)
     if read != records:

@@ -85,11 +85,13 @@ def build() -> ks.Topology:
     counts by airline.
     """
     builder = ks.StreamsBuilder("flights-demo")
-    flights, planes = builder.stream("flights"), builder.table("planes")
+    flights = builder.stream("flights")
+    planes = builder.table("planes")
     airlines = builder.global_table("airlines", store="airlines")
     enriched = flights.left_join(planes, add_plane).left_join(airlines, carrier_of, add_airline)
     enriched.filter(very_late, name="very-late").map_values(alert).to("alerts")
-    left, hour = enriched.filter(departed, name="departed"), ks.TimeWindows.of_size_and_grace("1h", "30m")
+    left = enriched.filter(departed, name="departed")
+    hour = ks.TimeWindows.of_size_and_grace("1h", "30m")
     hourly = left.group_by(origin_of, name="by-origin").windowed_by(hour)
     hourly.aggregate(no_flights, add_delay, store="hours").map_values(mean_delay).to_stream().to("hourly")
     months = left.group_by(month_of, name="by-airline").count(store="months")
@@ -111,7 +113,8 @@ def load(limit: int | None = None) -> ks.Sample:
     scheduled = pandas.to_datetime(raw.time_hour, utc=True) + pandas.to_timedelta(raw.minute, unit="min")
     actual = scheduled + pandas.to_timedelta(raw.dep_delay.fillna(0), unit="min")
     flights = raw.assign(at=scheduled, actual=actual, delay=raw.dep_delay.astype("Int64"))
-    flights, before = flights.sort_values("actual", kind="stable")[:limit], scheduled.min() - pandas.Timedelta("1ms")
+    flights = flights.sort_values("actual", kind="stable")[:limit]
+    before = scheduled.min() - pandas.Timedelta("1ms")
     planes, airlines = (pandas.read_csv(_table(f"{name}.csv")).assign(at=before) for name in ("planes", "airlines"))
 
     def sample(topic: str, frame: pandas.DataFrame, key: str, *fields: str) -> ks.Sample:

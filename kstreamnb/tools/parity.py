@@ -292,7 +292,8 @@ def _on_kafka(
             max_records=max(1, len(records) // _BATCHES),
         )
         query.await_termination()
-        outputs, everything = {}, CaptureLimits(records=None, bytes=None, seconds=None)
+        outputs = {}
+        everything = CaptureLimits(records=None, bytes=None, seconds=None)
         written = {topic for topic in Admin(servers).topics() if not topic.startswith("__")}
         for topic in sorted(written - inputs - internal_topics(topology, config) - {commits_topic(application.id)}):
             key_serde, value_serde = writer_serdes(application, topic)

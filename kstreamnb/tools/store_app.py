@@ -106,7 +106,8 @@ class StoreApp:
         except EngineError as error:  # such as a batch that is not committed yet
             return HTTPStatus.SERVICE_UNAVAILABLE, _encoded({"error": detailed(error)})
         except BaseException as error:  # a user's store or serde may raise anything, and this thread has no caller
-            return HTTPStatus.INTERNAL_SERVER_ERROR, _encoded({"error": f"{type(error).__name__}: {message_of(error)}"})
+            text = f"{type(error).__name__}: {message_of(error)}"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, _encoded({"error": text})
 
     async def __call__(
         self,

@@ -133,7 +133,8 @@ def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
     for (name, reason), drops in grouped(failed, attrgetter("node", "reason")).items():
         first, records = drops[0], pluralize(len(drops), "record")
         if reason == "deserialization":
-            fact, remedy = f"{records} cannot be read by its serdes", "check the serdes of the topic"
+            fact = f"{records} cannot be read by its serdes"
+            remedy = "check the serdes of the topic"
         elif reason == "production error":
             fact = f"{records} cannot be written, the first with value {format_value(first.value)}"
             remedy = "give the sink a serde for such values, or convert them with map_values()"

@@ -56,7 +56,8 @@ class SharedLock:
 
 def unwritable(folder: Path, error: OSError, kind: str = "folder", hint: str = "") -> StorageError:
     """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
-    fact, detail = f'{kind} "{folder}" cannot be written', f"the system says: {error.strerror or error}"
+    fact = f'{kind} "{folder}" cannot be written'
+    detail = f"the system says: {error.strerror or error}"
     is_file = isinstance(error, FileExistsError | NotADirectoryError)
     usual = "choose a folder: a file has this name" if is_file else "free disk space, or choose a writable directory"
     return StorageError(fact, detail=detail, hint=hint or usual)

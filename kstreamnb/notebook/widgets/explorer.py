@@ -59,7 +59,8 @@ class Explorer(GraphWidget):
 
     def forms(self) -> dict[str, str]:
         """Return the complete picture; of a query, also its tasks."""
-        forms, tasks = mimebundle(GraphPicture(self._description, self._overlay)), task_rows(self._cost)
+        forms = mimebundle(GraphPicture(self._description, self._overlay))
+        tasks = task_rows(self._cost)
         return {**forms, "text/plain": f"{forms['text/plain']}\n{text_table(TASK_HEADER, tasks)}"} if tasks else forms
 
     def refresh(self) -> None:

@@ -277,7 +277,8 @@ class _Trace:
         owning = [node for node in using if code.node in _own_stores(node.traits)] or using
         arrived = ((node, self._arrival(code.task, node.name, position)) for node in owning)
         came = [(node, at) for node, at in arrived if at is not None]
-        return max(came, key=itemgetter(1), default=((owning[0] if len(owning) == 1 else None), None))
+        alone = owning[0] if len(owning) == 1 else None
+        return max(came, key=itemgetter(1), default=(alone, None))
 
     def _span_start(self, position: int) -> int:
         return self._index.starts[self._index.step_of(position) - 1] if self._index.step_of(position) else 0

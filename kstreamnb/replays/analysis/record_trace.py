@@ -72,7 +72,8 @@ class RecordedInput(Displayed):
     """One consumed input record."""
 
     def __init__(self, run: RecordedRun, topic: str, partition: int, offset: int) -> None:
-        self._run, self._positions = run, run.find_input(topic, partition, offset)
+        self._run = run
+        self._positions = run.find_input(topic, partition, offset)
         self.record = run.consumed(self._positions[0])
 
     def trace(self) -> RecordTrace:

@@ -73,7 +73,8 @@ class Snapshot(Tabular):
     header = ("task", "stream time", "stores")
 
     def __init__(self, run: RecordedRun, step: int) -> None:
-        self.step, self._run = step, run
+        self.step = step
+        self._run = run
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ class TimeSource:
         for position in self.run.index.positions_of("consumed"):
             code, record = self.run.index.code(position), self.run.consumed(position)
             if code.other[0] in self.run.fed:
-                step, drop = self.run.index.step_of(position), drops.get(record[:3])
+                step = self.run.index.step_of(position)
+                drop = drops.get(record[:3])
                 yield self.dot(code.task, step, 0, record.key, record.value, record.timestamp, drop)
 
     def spans(self, task: str, dots: Sequence[Dot]) -> Iterator[TimeSpan]:
@@ -257,7 +258,8 @@ class _Join(TimeSource):
 
     def _matches(self, traits: JoinTraits, arrival: NodeArrival, key: object) -> Iterator[int]:
         """Yield the steps that wrote the rows which a record found."""
-        index, owner = self.run.index, store_owner(self.run, arrival.task, traits.store)
+        index = self.run.index
+        owner = store_owner(self.run, arrival.task, traits.store)
         writes = index.writes(owner, traits.store)
         if traits.kind == "streams":
             for position in range(arrival.position, index.end(arrival.step)):

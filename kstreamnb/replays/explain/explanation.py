@@ -53,7 +53,8 @@ class Explanations(Sequence[Explanation], Displayed):
     """
 
     def __init__(self, result: Iterable[Explanation | Callable[[], Explanation]], nothing: str) -> None:
-        self._answers, self.nothing = list(result), nothing
+        self._answers = list(result)
+        self.nothing = nothing
 
     @overload
     def __getitem__(self, index: int) -> Explanation: ...

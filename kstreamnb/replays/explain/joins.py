@@ -124,7 +124,8 @@ def _subject(arrival: NodeArrival, noun: str = "record") -> str:
 
 
 def _far(run: RecordedRun, node: str, arrival: NodeArrival, reach: tuple[int, int], others: _OtherSide) -> Explanation:
-    nearest, what = others.nearest(arrival, reach), f"{_subject(arrival)} found no partner at {described(run, node)}"
+    nearest = others.nearest(arrival, reach)
+    what = f"{_subject(arrival)} found no partner at {described(run, node)}"
     window = f"it looked for one in {format_interval(*reach, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": reach[0], "latest_ms": reach[1]}
     if nearest:

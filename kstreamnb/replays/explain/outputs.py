@@ -64,7 +64,8 @@ def why_no_output(self: Navigation, topic: str, key: object = None) -> Explanati
     sinks = sinks_of(run, topic)
     if not sinks:
         return _nobody_writes(run, outcome, written)
-    path, waiting = above(run, sinks), grouped(buffered_records(run, len(run.steps)), attrgetter("node"))
+    path = above(run, sinks)
+    waiting = grouped(buffered_records(run, len(run.steps)), attrgetter("node"))
     about = _Question(run, path, key, descends, grouped(run.drops(), attrgetter("node")), waiting)
     stops: list[Explanation] = []
     with under_way("nodes", len(path)) as done:

@@ -29,7 +29,8 @@ def why_partition(self: Navigation, key: object, topic: str | None = None) -> Ex
     """
     check_arguments(why_partition, locals())
     run = self.run
-    plan, sources = next(iter(run.tasks.values())).plan, run.topology.sources()
+    plan = next(iter(run.tasks.values())).plan
+    sources = run.topology.sources()
     known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
     names = [name for name in known if topic in (None, name, run.short(name))]
     if not names:

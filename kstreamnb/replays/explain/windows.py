@@ -93,7 +93,8 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
     last = window.closes_at_ms - end - gap - grace
     closing = f"{format_time(window.closes_at_ms)} ({waits}{f' + {format_duration(last)}' if last else ''})"
     numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
-    missing, now = window.closes_at_ms - window.stream_time_ms, format_time(window.stream_time_ms)
+    missing = window.closes_at_ms - window.stream_time_ms
+    now = format_time(window.stream_time_ms)
     return Explanation(
         f"{what}: it closes at stream time {closing}, and task {window.task} is at {now}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),

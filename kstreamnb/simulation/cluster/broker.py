@@ -78,7 +78,8 @@ class Broker:
         self.committed: dict[tuple[str, str, int], int] = {}
         self.task_states: dict[tuple[str, str], StateDelta] = {}
         self.held: dict[tuple[str, int], bool] = {}
-        self._transactions, self._appended = 0, 0
+        self._transactions = 0
+        self._appended = 0
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic unless it exists."""

@@ -105,7 +105,8 @@ class ConsumerGroup(OffsetTable):
         self._session_ms = duration_ms(session_timeout, "session timeout")
         self._poll_ms = duration_ms(max_poll_interval, "longest interval between polls")
         self._probe_ms = duration_ms(probing_interval, "interval of probing")
-        self._most, self._replicas = max_poll_records, standby_replicas
+        self._most = max_poll_records
+        self._replicas = standby_replicas
         self._loads = loads or {}
         sizes = state if isinstance(state, Mapping) else dict.fromkeys(self.log.partitions, state)
         self._states = TaskStates(sizes, restore_rate, acceptable_lag, max_warmups)
@@ -389,7 +390,8 @@ class ConsumerGroup(OffsetTable):
     def _note_pauses(self, name: str, partitions: Iterable[str]) -> None:
         for partition in partitions:
             until = self.now_ms + self._states.restore_ms(name, partition)
-            lag, since = self._states.lag(name, partition), self._stopped.pop(partition, self.now_ms)
+            lag = self._states.lag(name, partition)
+            since = self._stopped.pop(partition, self.now_ms)
             self._pauses.append(Pause(partition, name, since, self.now_ms, lag, until))
 
     def _previous(self) -> dict[str, tuple[str, ...]]:
@@ -452,7 +454,8 @@ class ConsumerGroup(OffsetTable):
     def _member(self, name: str) -> Member:
         result = self._members.get(name)
         if result is None:
-            reason, fact = self._gone.get(name), f'"{name}" is not a member of group "{self.id}"'
+            reason = self._gone.get(name)
+            fact = f'"{name}" is not a member of group "{self.id}"'
             detail = f"it {reason}; others have its partitions" if reason else None
             raise EngineError(fact, detail=detail, hint="add it with join()")
         if result.silent_since_ms is not None:

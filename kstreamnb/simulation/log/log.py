@@ -77,10 +77,12 @@ class Log(OffsetTable):
     ) -> None:
         check_arguments(Log.__init__, locals())
         at_least(1, brokers, "brokers")
-        self.brokers, self.min_insync_replicas = brokers, min_insync_replicas
+        self.brokers = brokers
+        self.min_insync_replicas = min_insync_replicas
         self.round_trip_ms = duration_ms(round_trip, "round trip")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
-        self.offsets, self.clock = OffsetLog({}), Clock()
+        self.offsets = OffsetLog({})
+        self.clock = Clock()
         self._topics = Broker()
         self.replicas: dict[str, Replicas] = {}
         self._stamped_by_broker: dict[str, bool] = {}

@@ -260,7 +260,8 @@ class LogProducer:
         yield from (answer.at_ms for answer in self._answers)
         for batch in self._batches:
             since = batch.records[0].since_ms
-            ready, leader = max(since + self._linger_ms, batch.again_ms), self._leader(batch)
+            ready = max(since + self._linger_ms, batch.again_ms)
+            leader = self._leader(batch)
             if ready > now or (leader is not None and self._may_send(leader)):
                 yield ready
             yield since + self._timeout_ms

@@ -17,7 +17,8 @@ class LogReader:
     """Reads partitions from its own positions; records of different partitions have no defined order."""
 
     def __init__(self, log: Log, partitions: list[str]) -> None:
-        self._log, self._positions = log, dict.fromkeys(partitions, 0)
+        self._log = log
+        self._positions = dict.fromkeys(partitions, 0)
 
     def __repr__(self) -> str:
         return f"<reader at {', '.join(f'{partition}: {at}' for partition, at in self._positions.items())}>"

@@ -148,7 +148,8 @@ def _sort_equal(index: Numbers, keys: pa.Table, parts: Sequence[FrameRows], sour
     for name in keys.column_names:
         same &= np.diff(_codes(keys.column(name))[index]) == 0
     equal = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
-    group, ranks = np.insert(np.cumsum(~same), 0, 0)[equal], _codes(keys.column("rank"))[index[equal]]
+    group = np.insert(np.cumsum(~same), 0, 0)[equal]
+    ranks = _codes(keys.column("rank"))[index[equal]]
     for rank in np.unique(ranks):  # keys and values of other topics may have other types
         at = equal[ranks == rank]
         rows = _gathered(parts, source[index[at]], row[index[at]])

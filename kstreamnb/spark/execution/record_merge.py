@@ -112,7 +112,8 @@ class Merged:
 
         Records of inner topics are rows, because the task that reads them counts their offsets.
         """
-        order, records = self.order.take(self.index), []
+        order = self.order.take(self.index)
+        records = []
         for at, depth in zip(self.index.tolist(), order.depth.tolist(), strict=True):
             rank, record = int(self.ranks[at]), self.records[at]
             partition = self.partitions[rank]

@@ -283,5 +283,6 @@ def _apply(cached: CachedTask, entry: LogEntry) -> None:
             cached.task.apply_delta(delta)
             if cached.file is not None:
                 cached.file.note(delta)
-    cached.positions, cached.clock.now_ms = dict(entry.positions), entry.clock_ms
+    cached.positions = dict(entry.positions)
+    cached.clock.now_ms = entry.clock_ms
     give_attributes(cached.task, entry.attributes)

@@ -126,7 +126,8 @@ def _run_placed(deployment: Deployment, placed: Placed, rows: list[Row5], log: S
     if isinstance(placed, TaskPlacement) and placed.uses_global and replica_of(deployment, placed) is None:
         return  # a failure of its global tables ends the batch
     source = deployment.producer(placed)
-    next_group, began = deployment.routing_key_at(placed.level + 1, OUT, source), time.perf_counter()
+    next_group = deployment.routing_key_at(placed.level + 1, OUT, source)
+    began = time.perf_counter()
     arrivals = [Arrival(row[2], row[3], unpack(row[4])) for row in rows if row[4]]
     cached = acquire(deployment, placed.number)
     if isinstance(placed, TaskPlacement) and not placed.stateful:

@@ -80,7 +80,8 @@ def run_batches(task: AnyTask, arrivals: list[Arrival], positions: Positions, fo
         steps = _run_cycle(task, merged, marks)
     else:
         steps = _run(task, merged, positions, marks)
-    order, made = OrderKey.concat(list(steps)), np.asarray([0, *marks], np.int64)
+    order = OrderKey.concat(list(steps))
+    made = np.asarray([0, *marks], np.int64)
     counts = made[1:] - made[:-1]
     caused = order if (counts == 1).all() else order.take(np.repeat(np.arange(len(counts)), counts))
     return _batches(task.drain(), _deep(task, caused), form)
@@ -95,7 +96,8 @@ class _Turns(Batch):
 
     def taken(self, topic: str, partition: int) -> int:
         """Return how many records of a partition were taken."""
-        return countOf(map(self._partitions.__getitem__, self._ranks[: self.index() + 1]), (topic, partition))
+        of_each = map(self._partitions.__getitem__, self._ranks[: self.index() + 1])
+        return countOf(of_each, (topic, partition))
 
     def position_of(self, index: int) -> RecordPosition:
         """Return topic, partition and source node of a record, which has its own offset."""

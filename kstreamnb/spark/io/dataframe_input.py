@@ -184,7 +184,8 @@ def _spark_frame(
 
 
 def _pandas_records(topic: str, chosen: FrameInput) -> Iterator[TopicRecord]:
-    order, frame = list(chosen.columns()), chosen.frame.reset_index(drop=True)
+    order = list(chosen.columns())
+    frame = chosen.frame.reset_index(drop=True)
     with sorting(order):
         frame = frame.sort_values(order, kind="stable") if order else frame
     names = _value_names(list(frame.columns), chosen)
@@ -257,7 +258,8 @@ def _changes(kind: T.DataType) -> bool:
 
 
 def _check_columns(topic: str, columns: list[str], chosen: FrameInput, index: Sequence[object] = ()) -> None:
-    single, names = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers], _value_names(columns, chosen)
+    single = [chosen.key, chosen.timestamp, chosen.partition, chosen.headers]
+    names = _value_names(columns, chosen)
     wanted = [*single, *((names,) if isinstance(names, str) else names), *chosen.columns()]
     for name in wanted:
         if name is not None and name not in columns:

@@ -114,7 +114,8 @@ class SlotPublisher:
         batch = QueryBatch(prepared.batch, prepared.source, {}, 0, output)
         times = times_of(each for group in records.values() for _, _, each in group)
         if prepared.replay:
-            whole, process = summed(output.columns()), prepared.processes.get(str(slot), "")
+            whole = summed(output.columns())
+            process = prepared.processes.get(str(slot), "")
             return PublishedSlot(slot, whole.records, whole.checksum, differs=False, times=times, process=process)
         here = f"{socket.gethostname()} {os.getpid()}"
         sink, done = self._publish(batch, slot, is_open=prepared.processes.get(str(slot)) == here)

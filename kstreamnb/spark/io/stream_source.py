@@ -117,7 +117,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, BoundedReader):
 
     def __init__(self, settings: SourceSettings) -> None:
         super().__init__(self)
-        self.settings, self._begun = settings, False
+        self.settings = settings
+        self._begun = False
         self._position: dict[str, Any] = {}  # where the next batch begins, which Spark 4.1 does not pass
         self._first: Offsets | None = None
         self._clock = SteadyClock()

@@ -188,7 +188,8 @@ def _with_executors_python(chosen: dict[str, str]) -> dict[str, str]:
 def _prepare_local_workers() -> None:
     """Have Python workers on this machine run this interpreter, and import the kit from the same directory."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    root, known = str(Path(kstreamnb.__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    root = str(Path(kstreamnb.__file__).parents[1])
+    known = os.environ.get("PYTHONPATH", "")
     if root not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

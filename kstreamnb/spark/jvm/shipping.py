@@ -96,7 +96,8 @@ def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
 
 def _executors(session: SparkSession) -> list[ExecutorPython]:
     """Ask the Python of each slot for what it cannot import."""
-    context, names = session.sparkContext, [_KIT, *_PURE, *_COMPILED]
+    context = session.sparkContext
+    names = [_KIT, *_PURE, *_COMPILED]
     slots = 2 * context.defaultParallelism
     cloudpickle.register_pickle_by_value(executor_probe)
     try:

@@ -39,7 +39,8 @@ def _records(
     spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, servers: Servers
 ) -> Iterator[OutputRecord]:
     topics = {topic.store: topic.name for topic in changelog_topics(deployment) if topic.store is not None}
-    logged, tasks = read_topics(servers, topics, {}), read_tasks(spark, deployment, checkpoint)
+    logged = read_topics(servers, topics, {})
+    tasks = read_tasks(spark, deployment, checkpoint)
     for placed in (each for each in deployment.tasks if each.stateful):
         task = tasks[placed.name]
         now_ms = max(0, task.context.stream_time[0])

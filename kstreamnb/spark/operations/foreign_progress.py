@@ -37,7 +37,8 @@ def refuse_foreign_progress(
     from kstreamnb.kafka.application_reset import committed_positions, refuse_members
 
     application = deployment.application
-    committed, begun = committed_positions(admin, application.id, application.external), last_begun(checkpoint)
+    committed = committed_positions(admin, application.id, application.external)
+    begun = last_begun(checkpoint)
     own = from_json(offsets_entry(checkpoint, begun).get("offsets", {})) if begun >= 0 else adopted
     if own is not None:
         _refuse_later(admin, application.id, own)
@@ -58,7 +59,8 @@ def refuse_foreign_progress(
 
 
 def _elsewhere(application: str, what: str, trace: str) -> CheckpointError:
-    fact, detail = f'application "{application}" has {what} elsewhere', f"{trace}, and the checkpoint is new"
+    fact = f'application "{application}" has {what} elsewhere'
+    detail = f"{trace}, and the checkpoint is new"
     return CheckpointError(fact, detail=detail, hint=f"{_ADOPT}; or reset it, or deploy with another application id")
 
 

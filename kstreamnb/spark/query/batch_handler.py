@@ -46,7 +46,8 @@ class SlowBatch:
     phase: str = "starting"
 
     def __str__(self) -> str:
-        at, duration = "; ".join(map(str, self.positions)) or self.phase, format_duration(int(self.seconds) * 1000)
+        at = "; ".join(map(str, self.positions)) or self.phase
+        duration = format_duration(int(self.seconds) * 1000)
         return f"batch {self.number} {'is stuck' if self.stuck else 'runs'} for {duration}: {at}"
 
 
@@ -65,7 +66,8 @@ class BatchAction:
         self, sink: QuerySink, stores: LiveStores, log: QueryLog, lifecycle: Lifecycle, check: Callable[[], None]
     ) -> None:
         self.sink, self.stores, self.log, self.lifecycle = sink, stores, log, lifecycle
-        self.book, self.last = MetricsBook(log.application), QueryBatch(-1, "", {}, 0, BatchOutput())
+        self.book = MetricsBook(log.application)
+        self.last = QueryBatch(-1, "", {}, 0, BatchOutput())
         self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
         self._turn = threading.Lock()  # held from the arrival of a batch until its watchers were called

@@ -63,7 +63,8 @@ def hand_over(query: Query, timeout_s: float) -> HandOver:
     _drain(query, timeout_s)
     query.control.action.resume(query.control.files)
     tasks = single_tasks(read_tasks(query.spark, query.deployment, query.control.files).values())
-    positions, application = query.control.action.last.positions, query.deployment.application
+    positions = query.control.action.last.positions
+    application = query.deployment.application
     from kstreamnb.kafka.admin import Admin
 
     admin = Admin(sink.writer.servers, patience_s=_PATIENCE_S)

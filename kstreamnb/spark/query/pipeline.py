@@ -48,7 +48,8 @@ class Pipeline:
         died: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._commits, self._busy, self._publish, self._stop = commits, busy, publish, stop
-        self._batches, self._ended = SimpleQueue[QueryBatch | None](), False
+        self._batches = SimpleQueue[QueryBatch | None]()
+        self._ended = False
         background(self._run, "kstreamnb-publish", died=died)
 
     def put(self, batch: QueryBatch) -> None:

@@ -38,12 +38,14 @@ def start_stream(
     last_stage: RowFunction | None = None,
 ) -> StreamingQuery:
     """Start the query of a deployment; ``last_stage`` publishes on executors."""
-    deployment, session = action.stores.deployment, streaming_session(spark, local_files=settings.files.local)
+    deployment = action.stores.deployment
+    session = streaming_session(spark, local_files=settings.files.local)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     session.conf.set("spark.kstreamnb.state", STATE)
     _PY4J_LOG.addFilter(_is_news)  # has no effect the second time
-    name, again = f"kstreamnb-{deployment.key}", entries_again(settings.files)
+    name = f"kstreamnb-{deployment.key}"
+    again = entries_again(settings.files)
     read_settings = SourceSettings(
         source,
         deployment,

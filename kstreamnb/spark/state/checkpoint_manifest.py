@@ -137,7 +137,8 @@ def _is_own(checkpoint: CheckpointFiles) -> bool:
 
 def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> CheckpointError:
     """Return the error about a file of a checkpoint whose content cannot be read."""
-    fact, detail = f'file "{file}" of checkpoint "{checkpoint}" is damaged', f"{type(error).__name__}: {error}"
+    fact = f'file "{file}" of checkpoint "{checkpoint}" is damaged'
+    detail = f"{type(error).__name__}: {error}"
     return CheckpointError(fact, detail=detail, hint="restore the checkpoint from a copy, or reset the application")
 
 

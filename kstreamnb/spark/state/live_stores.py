@@ -52,7 +52,8 @@ class LiveStores:
         self, spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, *, trust: bool = True
     ) -> None:
         self.deployment, self.checkpoint = deployment, checkpoint
-        self.batch, self._trust = -1, trust
+        self.batch = -1
+        self._trust = trust
         self._spark, self._lock = spark, Lock()
         self.thread: int | None = None  # calls the sink and the watchers of a batch, and commits it afterwards
         self._copies: dict[int, _StoreCopy] = {}

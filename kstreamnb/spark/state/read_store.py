@@ -60,7 +60,8 @@ def read_store(
     """
     check_arguments(read_store, locals())
     folder = checkpoint_files(checkpoint, spark)
-    old, settings = require_manifest(folder), Config.of(config)
+    old = require_manifest(folder)
+    settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)
     # Topics that the checkpoint does not know have tasks without state.

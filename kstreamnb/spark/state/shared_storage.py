@@ -33,7 +33,8 @@ def prove_shared(spark: SparkSession, files: CheckpointFiles) -> None:
     """
     if is_local(spark):
         return
-    session, waiting = query_session(spark, local_files=files.local), _executors(spark)
+    session = query_session(spark, local_files=files.local)
+    waiting = _executors(spark)
     count = 2 * max(spark.sparkContext.defaultParallelism, len(waiting))
     for _ in range(_ROUNDS):
         before = _executors(spark)

@@ -87,7 +87,8 @@ class StoreView(Displayed, Framed):
 
     def _now(self) -> _ReadRows:
         """Return the rows of one moment: a display reads them once, because the query continues."""
-        return _ReadRows(self.name, (self.all() if "all" in self._reads else ()), self._since())
+        rows = self.all() if "all" in self._reads else ()
+        return _ReadRows(self.name, rows, self._since())
 
     def _since(self) -> str:
         return "" if self.batch is None else f" at batch {self.batch}"

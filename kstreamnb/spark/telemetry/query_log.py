@@ -103,7 +103,8 @@ def print_events() -> logging.Handler:
     Example:
         >>> logging.getLogger("kstreamnb.query").removeHandler(print_events())
     """
-    handler, lines = logging.StreamHandler(), logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    handler = logging.StreamHandler()
+    lines = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
     lines.converter = time.gmtime
     handler.setFormatter(lines)
     handler.addFilter(lambda record: getattr(record, "fields", {}).get("event") not in ("batch", "failed"))

@@ -84,7 +84,8 @@ class Router:
             sources = (source.topics or (str(source.pattern),) for source in self.topology.sources())
             read = sorted(set(chain.from_iterable(sources)))
             reads = f"it reads {', '.join(read)}; use sample.of_topic(…)" if read else "its builder declared no source"
-            hint, fact = did_you_mean(topic, read) or reads, f'no source of the topology reads topic "{topic}"'
+            hint = did_you_mean(topic, read) or reads
+            fact = f'no source of the topology reads topic "{topic}"'
             raise EngineError(fact, hint=hint, java=f"Unknown topic: {topic}")
         return route
 

@@ -60,7 +60,8 @@ class RandomSchedule:
                 ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=True)]
                 if not ready:
                     return
-            chosen, size = self._random.randrange(len(deliveries) + len(ready)), self._random.choice(_SIZES)
+            chosen = self._random.randrange(len(deliveries) + len(ready))
+            size = self._random.choice(_SIZES)
             if chosen < len(deliveries):
                 self._deliver(deliveries[chosen], size)
             else:

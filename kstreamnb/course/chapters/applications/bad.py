@@ -19,7 +19,8 @@ _PAIRS: tuple[tuple[dict[str, object], str], ...] = (
 
 def _handler(answer: object) -> str:
     for pair, what in _PAIRS:
-        stopped, bug = _stopped_by(answer, pair), "zero" not in what and "no fault" not in what
+        stopped = _stopped_by(answer, pair)
+        bug = "zero" not in what and "no fault" not in what
         if stopped and not bug:
             return f"the application stops at the pair {pair}, which {what}: {stopped}."
         if bug and not stopped:
