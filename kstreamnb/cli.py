@@ -158,8 +158,8 @@ def graph(application: str, form: str | None, output: Path | None) -> None:
 @click.option("--config", multiple=True, metavar="NAME=VALUE|FILE", help=_CONFIG)
 def replay(application: str, sample: str, partitions: int | None, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
-    from kstreamnb.replays.replay_sample import partitions_for
     from kstreamnb.samples.text import format_records
+    from kstreamnb.testdriver.sample_partitions import partitions_for
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
     from kstreamnb.tools.applications import config_options
     from kstreamnb.tools.parity import internal_topics

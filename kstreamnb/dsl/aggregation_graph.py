@@ -85,8 +85,7 @@ def emit_fold(graph: GraphBuilder, grouped: GroupFlow, table: Materialization, f
     if grouped.rekeyed:
         repartition = _repartition(graph, grouped, grouped, store_name)
         parent, sources = repartition.id, (repartition.name,)
-    node = graph.add(_aggregation(name, grouped, store, fold), parent)
-    return _table(node, store, sources, grouped, table)
+    return _table(graph.add(_aggregation(name, grouped, store, fold), parent), store, sources, grouped, table)
 
 
 def _aggregation(name: str, grouped: Windowing, store: StoreSpec, fold: FoldSpec) -> Table:

@@ -95,6 +95,7 @@ class RecordProducer:
         self.key_serde, self.value_serde = serde_of(key_serde or "string"), serde_of(value_serde or "json")
         self._producer = client(Producer, connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
         self._poller: threading.Thread | None = None
+        self._reporting = set[int]()  # threads within a callback; the outcomes that they would wait for come after it
 
     def __repr__(self) -> str:
         return f"<RecordProducer to {shown_servers(self.servers)}>"
@@ -120,7 +121,8 @@ class RecordProducer:
             partition: the partition; by default the partitioner or the key chooses it.
             timestamp: in ms; by default the client's clock.
             headers: names and bytes. Default: none.
-            delivered: called in the producer's thread, or within `flush`, when the outcome is known. Default: None.
+            delivered: called in the producer's thread, or within `flush`, when the outcome is known. It may send, but
+                waits for nothing: `flush`, and `send` into a full buffer, raise at once there. Default: None.
             max_block: how long to wait for room in a full buffer; by default as long as the producer does.
 
         Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError; BrokerError if the client
@@ -132,11 +134,13 @@ class RecordProducer:
             partition = checked_partition(self._partitioner, topic, key, value, self._count(topic))
 
         def report(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                complete(future, kafka_error(f'sending to topic "{topic}"', error, self.servers), delivered)
-                return
             position = message.partition(), message.offset(), message.timestamp()[1]
-            complete(future, TopicRecord(topic, *position, key, value, headers), delivered)
+            outcome = error and kafka_error(f'sending to topic "{topic}"', error, self.servers)
+            self._reporting.add(threading.get_ident())
+            try:
+                complete(future, outcome or TopicRecord(topic, *position, key, value, headers), delivered)
+            finally:
+                self._reporting.discard(threading.get_ident())
 
         arguments: dict[str, object] = {"headers": list(headers), "on_delivery": report}
         if partition is not None:
@@ -161,9 +165,11 @@ class RecordProducer:
                     hint = f"the last partition of the topic is {self._count(topic) - 1}, not {arguments['partition']}"
                 raise kafka_error(f'sending to topic "{topic}"', error, self.servers, hint=hint) from error
             except BufferError as error:  # full: delivered records make room
-                if (left := end - time.monotonic()) <= 0:
+                waits = threading.get_ident() not in self._reporting
+                if (left := end - time.monotonic()) <= 0 or not waits:
+                    after = f"after {format_duration(block_ms)}" if waits else "and a delivery callback cannot wait"
                     fact = f'the producer\'s buffer has no room for a record of topic "{topic}"'
-                    detail = f"{len(self._producer):,} records wait, after {format_duration(block_ms)}"
+                    detail = f"{len(self._producer):,} records wait, {after}"
                     hint = "send more slowly, or raise buffer.memory; buffered records are still sent"
                     raise BufferExhaustedError(fact, detail=detail, hint=hint) from error
                 self._producer.poll(min(left, 0.05))
@@ -180,8 +186,13 @@ class RecordProducer:
     def flush(self) -> None:
         """Wait until the outcome of every record is known.
 
-        Raises: BrokerError if none has become known for ``patience_s`` while others wait.
+        Raises:
+            ApplicationStateError: it is called within a delivery callback.
+            BrokerError: none has become known for ``patience_s`` while others wait.
         """
+        if threading.get_ident() in self._reporting:
+            fact = "a delivery callback cannot flush, because its record counts as delivered only after it"
+            raise ApplicationStateError(fact, hint="flush where the records are sent")
         if left := flushed(self._producer, self.patience_s):
             raise kafka_error(f"sending {left} records", TimeoutError(), self.servers)
 

@@ -28,9 +28,10 @@ def stores_to_watch(topology: Topology) -> frozenset[str]:
 
 
 def watch_reads(store: Store, note: Note) -> None:
-    """Make a store call ``note(raw_key)`` for every row that is read."""
+    """Make a store call ``note(raw_key)`` for every row that is read; of a version ``note((wire key, its time))``."""
     encode = store.keys.encode
-    for name, raw_key in _LOOKUPS.items():
+    lookups = _VERSION_LOOKUPS if store.spec.kind == "versioned" else _LOOKUPS
+    for name, raw_key in lookups.items():
         if hasattr(store, name):
             setattr(store, name, _noting(getattr(store, name), note, encode, raw_key))
     for name in ("_rows", "_starts"):
@@ -38,6 +39,7 @@ def watch_reads(store: Store, note: Note) -> None:
             setattr(store, name, _noting_rows(getattr(store, name), note))
     entries: dict[str, Callable[..., Hashable]] = {
         "entries_between": lambda entry, key, *_: (encode(key), position_of(*entry)),
+        "history": lambda version, key, *_, **__: (encode(key), version.timestamp),
         "release": lambda change, *_: encode(change[0]),
         "entries": lambda entry: (entry[0], int(entry[1]), encode(entry[2])),
         "evict": lambda entry: next(
@@ -49,11 +51,13 @@ def watch_reads(store: Store, note: Note) -> None:
             setattr(store, name, _noting_each(getattr(store, name), note, raw_key))
 
 
+_VERSION_LOOKUPS: dict[str, Callable[..., Hashable]] = {  # `get` calls `row`
+    "row": lambda row, encode, key, *_: (encode(key), row and row[1])
+}
 _LOOKUPS: dict[str, Callable[..., Hashable]] = {
-    "get": lambda encode, key, as_of=None: encode(key),
-    "row": lambda encode, key, as_of=None: encode(key),
-    "row_at": lambda encode, key, at: (encode(key), at),
-    "fetch_session": lambda encode, key, start, end: (encode(key), (instant_ms(end), instant_ms(start))),
+    "get": lambda row, encode, key: encode(key),
+    "row_at": lambda row, encode, key, at: (encode(key), at),
+    "fetch_session": lambda row, encode, key, start, end: (encode(key), (instant_ms(end), instant_ms(start))),
 }
 
 
@@ -61,8 +65,9 @@ def _noting(
     look_up: Callable[..., R], note: Note, encode: Callable[[object], Hashable], raw_key_of: Callable[..., Hashable]
 ) -> Callable[..., R]:
     def looked_up(*args: object, **options: object) -> R:
-        note(raw_key_of(encode, *args, **options))
-        return look_up(*args, **options)
+        row = look_up(*args, **options)
+        note(raw_key_of(row, encode, *args, **options))
+        return row
 
     return looked_up
 
@@ -83,12 +88,12 @@ def _noting_each(
 ) -> Callable[..., Rows]:
     """Note each partner of a join, or each entry of a buffer, when it is consumed."""
 
-    def noted(*args: object) -> Iterator[R]:
-        for entry in entries(*args):
-            note(raw_key_of(entry, *args))
+    def noted(*args: object, **options: object) -> Iterator[R]:
+        for entry in entries(*args, **options):
+            note(raw_key_of(entry, *args, **options))
             yield entry
 
-    return lambda *args: Rows(noted(*args))
+    return lambda *args, **options: Rows(noted(*args, **options))
 
 
 def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> Iterator[R]:

@@ -125,8 +125,7 @@ class RecordedRun:
 
     def offset(self, position: int) -> int:
         """Return the offset of the record that was written at a log position."""
-        partition = self.index.log[position][1]
-        return bisect_left(self.written[self.index.code(position).other, partition], position)
+        return bisect_left(self.written[self.index.code(position).other, self.index.log[position][1]], position)
 
     def topics(self) -> list[str]:
         """Return the names of topics that were written, sorted."""

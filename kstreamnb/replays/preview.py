@@ -13,9 +13,9 @@ from kstreamnb.core.formatting import pluralize, shown_of
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.frames import FramedTable
-from kstreamnb.replays.replay_sample import least_partitions
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
+from kstreamnb.testdriver.sample_partitions import least_partitions
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 

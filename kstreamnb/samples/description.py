@@ -14,6 +14,8 @@ from kstreamnb.samples.text import format_cell
 
 _DEPTH = 5
 _MOST_FIELDS = 60
+_MOST_VALUES = 10_000
+"""Texts of more different values of a field are not kept: each takes memory."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class FieldDescription:
     """A field of a topic's records: "key", "value", or a path such as "value.items[].price".
 
     ``missing`` counts records without the field or with null in it, among those that could hold it. ``content`` is the
-    range of numbers, or the most frequent values.
+    range of numbers, or the most frequent values. ``more`` says that there are more than ``distinct`` different values;
+    only the first ones of that number are counted.
     """
 
     topic: str
@@ -30,6 +33,7 @@ class FieldDescription:
     missing: int
     distinct: int
     content: str
+    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class SampleDescription(Tabular):
         """Yield the fields as text."""
         for each in self.fields:
             names = [name if len(each.types) == 1 else f"{name} {count:,}" for name, count in each.types]
-            distinct = f"{each.distinct:,}" if each.distinct else ""
+            distinct = f"{'more than ' * each.more}{each.distinct:,}" if each.distinct else ""
             yield each.topic, each.path, ", ".join(names), f"{each.missing:,}", distinct, each.content
 
     def more(self) -> Iterator[str]:
@@ -109,7 +113,11 @@ class _Field:
         present = [value for value in self.values if value is not None]
         counts = Counter("undecodable bytes" if type(v) is SerializedValue else type(v).__name__ for v in present)
         types = tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0]))) or (("null", 0),)
-        texts = Counter(format_value(value) for value in present if type(value) not in (dict, list))
+        texts, plain = Counter[str](), [value for value in present if type(value) not in (dict, list)]
+        for text in map(format_value, plain):
+            if len(texts) < _MOST_VALUES or text in texts:
+                texts[text] += 1
+        more = sum(texts.values()) < len(plain)
         numbers = [value for value in present if type(value) is int or type(value) is float]
         if numbers and len(numbers) == len(present):
             low, high = format_value(min(numbers)), format_value(max(numbers))
@@ -117,8 +125,8 @@ class _Field:
         else:
             most = sorted(texts.items(), key=lambda each: (-each[1], each[0]))
             content = ", ".join(f"{text} ({count:,})" for text, count in most[:top])
-            content += f" and {len(most) - top:,} more" if len(most) > top else ""
-        return FieldDescription(topic, path, types, self.holders - len(present), len(texts), content)
+            content += f" and {'more than ' * more}{len(most) - top:,} more" if len(most) > top else ""
+        return FieldDescription(topic, path, types, self.holders - len(present), len(texts), content, more)
 
 
 def describe_records(records: Iterable[TopicRecord], top: int = 3) -> SampleDescription:

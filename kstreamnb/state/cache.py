@@ -348,8 +348,9 @@ class CachedWindowRows(_TimedCache[int], WindowRows):
             entry = self.cached_row((encode_key(key), at))
             return stored_at(key, at) if entry is None else self._shown(entry.row)
 
-        def put(key: object, value: object, window_start: int) -> None:
-            self.cache((encode_key(key), window_start), self._kept(value))
+        def put(key: object, value: object, window_start: Instant) -> None:
+            start = window_start if type(window_start) is int else instant_ms(window_start)
+            self.cache((encode_key(key), start), self._kept(value))
 
         self.row_at, self.put = row_at, put
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kstreamnb.core.record import Headers
+from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.state.codec import MOST_COPIES
 from kstreamnb.state.rows_by_key import NUMBERS, SEQUENCE_BITS, NumberedRow, RowsByKey, position_of
 from kstreamnb.state.window import WindowRows
@@ -35,7 +36,7 @@ class DuplicateRows(WindowRows):
         prepare, text = (self._kept, None) if self.timestamped else (self.values.encode, self.values.text)
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            timely = retention.kept_from <= window_start < retention.next_expiry
+            timely = type(window_start) is int and retention.kept_from <= window_start < retention.next_expiry
             if value is None or not timely or window_start <= retention.observed_ms - retention.lag_ms:
                 slow(key, value, window_start)
                 return
@@ -83,8 +84,9 @@ class DuplicateRows(WindowRows):
         positions = self._of_key(raw_key, max(from_, 0), max(to, 0))
         return [(*divmod(position, NUMBERS), self.raw[raw_key, position]) for position in positions]
 
-    def _put_slowly(self, key: object, value: object, window_start: int) -> None:
+    def _put_slowly(self, key: object, value: object, window_start: Instant) -> None:
         key, row, clock = self.keys.encode(key), self._kept(value), self.raw.get(None, _NO_CLOCK)
+        window_start = instant_ms(window_start)
         number, latest_ms = (clock[1] + 1) % NUMBERS, max(window_start, clock[0])
         refused = window_start <= latest_ms - self.retention.retention_ms
         observed_ms = clock[0] if row is None and self.spec.persistent else latest_ms

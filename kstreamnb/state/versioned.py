@@ -49,9 +49,10 @@ class VersionedRows(Store[SegmentKey, Any]):
         key_from = super()._key_from
         rows.bind(self.row_key, lambda data: (key_from(data[:-8]), int.from_bytes(data[-8:], signed=True)))
 
-    def put(self, key: object, value: object, timestamp: int) -> int:
+    def put(self, key: object, value: object, timestamp: Instant) -> int:
         """Put a version; None ends the previous one. Return until when it is valid, `LATEST` or `NOT_PUT`."""
         raw_key, row = self.keys.encode(key), None if value is None else self.values.encode(value)
+        timestamp = instant_ms(timestamp)
         if timestamp < 0 and self.spec.logged:  # its changelog has no place for it
             java = f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null."
             raise StateError(f'timestamp in store "{self.name}" must not be negative, got {timestamp} ms', java=java)
@@ -63,8 +64,9 @@ class VersionedRows(Store[SegmentKey, Any]):
             return NOT_PUT
         return self._put(raw_key, row, timestamp)
 
-    def delete(self, key: object, timestamp: int) -> VersionedRecord | None:
+    def delete(self, key: object, timestamp: Instant) -> VersionedRecord | None:
         """End the version that is valid at a time, and return it."""
+        timestamp = instant_ms(timestamp)
         expired = timestamp < self._observed_ms - self.history_ms
         old = None if expired else self.get(key, timestamp)
         self.put(key, None, timestamp)

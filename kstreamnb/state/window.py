@@ -60,7 +60,7 @@ class WindowRows(TimedRows[int]):
             return slow
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            timely = retention.kept_from <= window_start < retention.next_expiry
+            timely = type(window_start) is int and retention.kept_from <= window_start < retention.next_expiry
             if value is None or not timely or window_start <= retention.observed_ms - retention.lag_ms:
                 slow(key, value, window_start)
                 return
@@ -89,8 +89,8 @@ class WindowRows(TimedRows[int]):
 
         return put
 
-    def _put_slowly(self, key: object, value: object, window_start: int) -> None:
-        self.write((self.keys.encode(key), window_start), self._kept(value))
+    def _put_slowly(self, key: object, value: object, window_start: Instant) -> None:
+        self.write((self.keys.encode(key), instant_ms(window_start)), self._kept(value))
 
     def fetch(self, key: object, from_: Instant, to: Instant | None = None) -> object:
         """Return the value of one window start or, with two times, the result of `fetch_between`."""
@@ -300,7 +300,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
         """Return the sessions of `find_sessions_between` in reverse order."""
         return self._rows(self._of_keys(from_key, to_key, instant_ms(earliest_end), instant_ms(latest_start))[::-1])
 
-    def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> Rows:
+    def find_sessions_by_end(self, earliest_end: Instant, latest_end: Instant) -> Rows:
         """Return sessions of all keys that end between two times, both inclusive, by end; used to close windows.
 
         Kafka's persistent store shows rows not yet dropped here, its in-memory store rows not yet expired.
@@ -311,6 +311,7 @@ class SessionRows(TimedRows[tuple[int, int]]):
             hint = "use Stores.in_memory_session_store without a cache"
             java = "This API is not supported by this implementation of SessionStore."
             raise StateError(f'store "{self.name}" cannot list sessions by their end', hint=hint, java=java)
+        earliest_end, latest_end = instant_ms(earliest_end), instant_ms(latest_end)
         if not self.spec.persistent:
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
         by_end = sorted(self._by_time(earliest_end, latest_end), key=lambda at: (*at[1], self.keys.to_bytes(at[0])))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
+from threading import RLock
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from kstreamnb.closing import Closing
@@ -82,6 +83,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
     Attributes:
         router: where records of each topic go.
         tasks: the tasks that run, and the logs of their topics.
+        lock: held by each call that processes records or changes stores; hold it to read stores in another thread.
 
     Raises:
         ConfigError: an argument or setting is not valid.
@@ -140,7 +142,7 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         }
         # Calls as tuples of a method and its arguments: closures would take more memory than the records.
         self._done: list[tuple[Any, ...]] = []
-        self._closed = False
+        self.lock, self._closed = RLock(), False
         self._fed: dict[str, None] = {}
 
     def __str__(self) -> str:
@@ -229,10 +231,11 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         Raises: ApplicationStateError if the driver is closed, ConfigError for a string that is not a duration.
         """
         self._refuse_closed()
-        self._done.append((TopologyTestDriver.advance_wall_clock_time, by))
-        self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
-        self.tasks.advance()
-        self._verify()
+        with self.lock:
+            self._done.append((TopologyTestDriver.advance_wall_clock_time, by))
+            self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
+            self.tasks.advance()
+            self._verify()
 
     def produced_topic_names(self) -> set[str]:
         """Return the names of all topics written so far: outputs, repartition topics and changelogs."""
@@ -389,9 +392,10 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def commit(self) -> None:
         """Commit all tasks: flush every cache and process what it held."""
-        self._done.append((TopologyTestDriver.commit,))
-        self.tasks.commit()
-        self._verify()
+        with self.lock:
+            self._done.append((TopologyTestDriver.commit,))
+            self.tasks.commit()
+            self._verify()
 
     def verify_state(self) -> StateCheck:
         """Compare every store, row by row, with its changelog and with a second run over the same input.
@@ -447,8 +451,9 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def close(self) -> None:
         """Close all tasks and users' processors; after that the driver accepts no more records."""
-        self._closed = True
-        self.tasks.close()
+        with self.lock:
+            self._closed = True
+            self.tasks.close()
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -462,11 +467,12 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
         value_serde: Serde | None = None,
         times: list[int] | None = None,
     ) -> None:
-        self._refuse_closed()
-        self._done.append((TopologyTestDriver._feed, topics, records, key_serde, value_serde))
-        self._fed |= topics
-        feed(self.router, self.tasks, topics, records, key_serde, value_serde, times)
-        self._verify()
+        with self.lock:
+            self._refuse_closed()
+            self._done.append((TopologyTestDriver._feed, topics, records, key_serde, value_serde))
+            self._fed |= topics
+            feed(self.router, self.tasks, topics, records, key_serde, value_serde, times)
+            self._verify()
 
     def _log(self, topic: str) -> TopicLog | None:
         """Return the log of a topic; raise EngineError for a changelog whose records were not kept."""
@@ -503,9 +509,10 @@ class TopologyTestDriver(Suggesting, Displayed, Closing):
 
     def _change(self, name: str, change: StoreChange) -> None:
         """Change a store between records, and remember that for a repetition."""
-        self._refuse_closed()
-        self._done.append((TopologyTestDriver._change, name, change))
-        change(self._stores(name))
+        with self.lock:
+            self._refuse_closed()
+            self._done.append((TopologyTestDriver._change, name, change))
+            change(self._stores(name))
 
     def _view(self, name: str, view: type[ViewT], *kinds: str, show: Detail = "values") -> ViewT:
         stores = self._stores(name)

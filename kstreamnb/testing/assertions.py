@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import ndiff
+from itertools import groupby
 
 from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.display.diff import TopologyDiff
 from kstreamnb.display.diff import diff as described_diff
@@ -17,6 +19,8 @@ from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff, RunOutputs
 from kstreamnb.validation.output_diff import diff as output_diff
+
+_CONTEXT = 3
 
 Described = Topology | TopologyDescription | str
 """A topology, its description, or the text of a description, such as Kafka Streams prints it."""
@@ -82,7 +86,8 @@ def assert_outputs_equal(
 ) -> None:
     r"""Raise AssertionError, with a table of missing (-) and unexpected (+) records, unless all are equal.
 
-    ``expected`` may be a text table; then only its columns are compared.
+    ``expected`` may be a text table; then only its columns are compared. Of equal records, the table has the three
+    before and after each difference.
 
     Args:
         expected: the expected records, or a table as text.
@@ -104,8 +109,18 @@ def assert_outputs_equal(
     before, after = ([" | ".join(row) for row in record_cells(list(records), shown)] for records in (expected, actual))
     if before != after:
         title = " | ".join(shown)
-        table = "\n".join(line for line in ndiff([title, *before], [title, *after]) if not line.startswith("?"))
+        lines = [line for line in ndiff(before, after) if not line.startswith("?")]
+        table = "\n".join([f"  {title}", *_near_differences(lines)])
         raise AssertionError(f"the outputs differ (- missing, + unexpected):\n{table}")
+
+
+def _near_differences(lines: list[str]) -> Iterator[str]:
+    """Yield lines of a difference; equal ones that are far from a differing one are counted."""
+    differ = (at for at, line in enumerate(lines) if not line.startswith(" "))
+    shown = {near for at in differ for near in range(at - _CONTEXT, at + _CONTEXT + 1)}
+    for is_shown, group in groupby(range(len(lines)), shown.__contains__):
+        rows = [lines[at] for at in group]
+        yield from rows if is_shown or len(rows) == 1 else [f"  … {pluralize(len(rows), 'equal record')}"]
 
 
 def nbval_sanitizers() -> str:

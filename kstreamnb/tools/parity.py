@@ -20,10 +20,10 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular, escaped, html_table
 from kstreamnb.display.mime import data_of
 from kstreamnb.errors import KStreamError, extra
-from kstreamnb.replays.replay_sample import Partitions, partitions_for
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
+from kstreamnb.testdriver.sample_partitions import Partitions, partitions_for
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff

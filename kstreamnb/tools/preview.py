@@ -21,7 +21,8 @@ from kstreamnb.logical.nodes import GlobalTable, LogicalNode, Operation, StateSt
 from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.operators.stateless import Branch, TableToStream
 from kstreamnb.replays.preview import PREVIEW, Preview, preview
-from kstreamnb.replays.replay_sample import GivenRecords, partitions_for, records_of
+from kstreamnb.replays.replay_sample import GivenRecords, records_of
+from kstreamnb.testdriver.sample_partitions import partitions_for
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 

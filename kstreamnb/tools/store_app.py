@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from itertools import islice
 from typing import Protocol, TypeAlias, cast
@@ -20,21 +19,33 @@ from uuid import UUID
 from kstreamnb.core.record import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
-from kstreamnb.errors import ConfigError, StateError, unknown
-from kstreamnb.hints import message_of
+from kstreamnb.core.time import instant_ms
+from kstreamnb.errors import ConfigError, EngineError, StateError, unknown
+from kstreamnb.hints import detailed, message_of
 from kstreamnb.topology.topology import Topology
 
 SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 HEADERS = {"Content-Type": "application/json; charset=utf-8", **SAFE}
 _MOST_ROWS = 1_000
 _FOREVER = (1 << 63) - 1
-_OPTIONS = {"limit", "from", "to", "prefix", "store", "key", "as_of"}
+_WINDOWS = ("limit", "from", "to")
+_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "key_value": (("limit", "from", "to", "prefix"), ()),
+    "window": (_WINDOWS, _WINDOWS),
+    "session": (_WINDOWS, _WINDOWS),
+    "versioned": ((), ("as_of",)),
+}
+"""By kind of store: the options of its rows, and those of one key."""
+_PATIENCE_S = 5.0
 Message: TypeAlias = MutableMapping[str, object]
 StoreRows: TypeAlias = Iterable[tuple[object, object]]
 
 
 class ServedApplication(Protocol):
-    """An application with stores: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`."""
+    """An application with stores: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`.
+
+    Its stores are read by one thread at a time if it has a ``lock``, which it holds while its stores change.
+    """
 
     topology: Topology
 
@@ -46,11 +57,11 @@ class _ReadableStore(Protocol):
     """The reading methods of a store; each kind of store has some of them."""
 
     def get(self, key: object, as_of: int = ...) -> object: ...
-    def all(self) -> StoreRows: ...
     def range(self, from_: object, to: object) -> StoreRows: ...
     def prefix_scan(self, prefix: object) -> StoreRows: ...
     def fetch(self, key: object, *times: int) -> StoreRows: ...
     def fetch_all(self, from_: int, to: int) -> StoreRows: ...
+    def find_sessions(self, key: object, from_: int, to: int) -> StoreRows: ...
     def find_sessions_between(self, key: None, to_key: None, from_: int, to: int) -> StoreRows: ...
 
 
@@ -76,7 +87,7 @@ class StoreApp:
         if not hasattr(application, "topology") or not hasattr(application, "store"):
             kind = type(application).__name__
             raise ConfigError(f"expected a driver, an application of a cluster or a query, got {kind}")
-        self._application, self._reading = application, threading.Lock()
+        self._application = application
 
     def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:
         """Return the status and the JSON for a path and a query string, both as in the URL.
@@ -87,14 +98,13 @@ class StoreApp:
         """
         parts = [unquote(part) for part in path.strip("/").split("/")]
         try:
-            options = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
-            if strange := sorted(set(options) - _OPTIONS):
-                raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown option {strange[0]}: {', '.join(sorted(_OPTIONS))}")
-            reads = len(parts) > 1 or "store" in options
-            with self._reading if reads else nullcontext():  # even reading changes a driver's store: it sorts new keys
-                return HTTPStatus.OK, _encoded(_answer(self._application, parts, options))
+            return HTTPStatus.OK, _encoded(_answer(self._application, parts, _options(query)))
         except _Refused as refusal:
             return refusal.status, _encoded({"error": str(refusal)})
+        except StateError as error:
+            return HTTPStatus.BAD_REQUEST, _encoded({"error": detailed(error)})
+        except EngineError as error:  # such as a batch that is not committed yet
+            return HTTPStatus.SERVICE_UNAVAILABLE, _encoded({"error": detailed(error)})
         except BaseException as error:  # a user's store or serde may raise anything, and this thread has no caller
             text = f"{type(error).__name__}: {message_of(error)}"
             return HTTPStatus.INTERNAL_SERVER_ERROR, _encoded({"error": text})
@@ -132,18 +142,58 @@ def _encoded(content: object) -> bytes:
     return json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
 
 
+def _bad(text: str) -> _Refused:
+    return _Refused(HTTPStatus.BAD_REQUEST, text)
+
+
+def _options(query: str) -> dict[str, str]:
+    """Return the options of a query string; refuse one that is given twice."""
+    given = parse_qs(query, keep_blank_values=True)
+    if twice := next((name for name, values in given.items() if len(values) > 1), None):
+        raise _bad(f"option {twice} is given {len(given[twice])} times")
+    return {name: values[0] for name, values in given.items()}
+
+
+def _expect(options: Iterable[str], known: tuple[str, ...], path: str) -> None:
+    """Refuse options that a path does not have."""
+    for name in options:
+        if name not in known:
+            raise _bad(f"unknown option {name}: {path} takes {', '.join(known) or 'no options'}")
+
+
 def _answer(application: ServedApplication, path: list[str], options: Mapping[str, str]) -> object:
     specs = _specs(application)
     match path:
         case ["health"]:
+            _expect(options, ("store", "key") if "store" in options else ("store",), "/health")
             return _health(application, specs, options)
         case ["" | "stores"]:
+            _expect(options, (), "/stores")
             return {name: spec.kind for name, spec in specs.items()}
-        case ["stores", name]:
-            return _rows(_view(application, specs, name), specs[name], options)
-        case ["stores", name, key]:
-            return _row(_view(application, specs, name), specs[name], _key(specs[name], key), options)
+        case ["stores", name, *key] if len(key) < 2:
+            with _reading(application):
+                view, kind = _view(application, specs, name), _kind(specs[name])
+                _expect(options, _OPTIONS[kind][len(key)], f"{'a key of ' if key else ''}a {kind} store")
+                if key:
+                    return _row(view, specs[name], _key(specs[name], key[0]), options)
+                return _rows(view, specs[name], options)
     raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /stores, /stores/NAME, /stores/NAME/KEY and /health")
+
+
+@contextmanager
+def _reading(application: ServedApplication) -> Iterator[None]:
+    """Read between two changes of an application: even reading changes a driver's store, because it sorts new keys."""
+    lock = getattr(application, "lock", None)
+    if lock is None:
+        yield
+    elif lock.acquire(timeout=_PATIENCE_S):
+        try:
+            yield
+        finally:
+            lock.release()
+    else:
+        text = f"the stores are changing: the application has processed records for {_PATIENCE_S:g} s; ask again"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
 
 def _health(
@@ -158,8 +208,9 @@ def _health(
     if name is None:
         return {"state": state} if slow is None else {"state": state, "slow": slow}
     try:
-        view = _view(application, specs, name)
-        return {"state": state, "store": name, **_row(view, specs[name], _key(specs[name], options.get("key", "")), {})}
+        with _reading(application):
+            view, key = _view(application, specs, name), _key(specs[name], options.get("key", ""))
+            return {"state": state, "store": name, **_row(view, specs[name], key, {})}
     except _Refused as refusal:
         if refusal.status is HTTPStatus.NOT_FOUND and name in specs:  # the key is missing, the store answers
             return {"state": state, "store": name, "value": None}
@@ -186,7 +237,13 @@ def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: 
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
+    if _kind(specs[name]) not in _OPTIONS:
+        raise _bad(f'store "{name}" serves an operator and has no rows for readers')
     return cast("_ReadableStore", application.store(name, headers=True))
+
+
+def _kind(spec: StoreSpec) -> str:
+    return spec.kind.removeprefix("timestamped_").replace("lru", "key_value")
 
 
 def _key(spec: StoreSpec, text: str) -> object:
@@ -200,61 +257,66 @@ def _key(spec: StoreSpec, text: str) -> object:
                 serde.serialize(key)
             return key
     name = serde.name if serde else "unknown"
-    raise _Refused(HTTPStatus.BAD_REQUEST, f'"{text}" is not a key of store "{spec.name}", whose serde is {name}')
+    raise _bad(f'"{text}" is not a key of store "{spec.name}", whose serde is {name}')
 
 
 def _times(options: Mapping[str, str]) -> tuple[int, int]:
-    return _number(options, "from", 0), _number(options, "to", _FOREVER)
+    return _time(options, "from", 0), _time(options, "to", _FOREVER)
 
 
-def _number(options: Mapping[str, str], name: str, default: int, least: int = -_FOREVER, most: int = _FOREVER) -> int:
+def _time(options: Mapping[str, str], name: str, default: int) -> int:
+    """Return an instant, given as milliseconds or ISO text."""
     text = options.get(name)
     if text is None:
         return default
-    with suppress(ValueError):
-        if text.isascii() and least <= int(text) <= most:
-            return int(text)
-    span = "" if most == _FOREVER else f" from {least} to {most:,}"
-    raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be an integer{span}, got "{text}"')
+    try:
+        return instant_ms(int(text) if text.isascii() and text.removeprefix("-").isdigit() else text, name)
+    except ConfigError as error:
+        raise _bad(detailed(error)) from error
+
+
+def _limit(options: Mapping[str, str]) -> int:
+    text = options.get("limit", str(_MOST_ROWS))
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_ROWS:
+        return int(text)
+    raise _bad(f'limit must be an integer from 1 to {_MOST_ROWS:,}, got "{text}"')
 
 
 def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
     """Return the rows of a store, or those between two keys or times."""
-    limit = _number(options, "limit", _MOST_ROWS, 1, _MOST_ROWS)
-    return [_shown(key, row) for key, row in islice(_selected(view, spec, options), limit)]
+    return [_shown(key, row) for key, row in islice(_selected(view, spec, options), _limit(options))]
 
 
 def _selected(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     if spec.kind == "versioned":
-        raise _Refused(HTTPStatus.BAD_REQUEST, f"name a key of a versioned store: /stores/{spec.name}/KEY")
-    if "window" in spec.kind:
+        raise _bad(f"name a key of a versioned store: /stores/{spec.name}/KEY")
+    if _kind(spec) == "window":
         return iter(view.fetch_all(*_times(options)))
     if spec.kind == "session":
         return iter(view.find_sessions_between(None, None, *_times(options)))
-    if "prefix" in options:
-        return iter(view.prefix_scan(_key(spec, options["prefix"])))
     ends = [_key(spec, options[end]) if end in options else None for end in ("from", "to")]
-    return iter(view.range(ends[0], ends[1]) if any(end is not None for end in ends) else view.all())
+    if "prefix" in options and ends != [None, None]:
+        raise _bad("prefix cannot be combined with from and to")
+    return iter(view.prefix_scan(_key(spec, options["prefix"])) if "prefix" in options else view.range(*ends))
 
 
 def _row(view: _ReadableStore, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
     """Return the row of a key, or its windows or sessions."""
-    if "window" in spec.kind:
+    if _kind(spec) == "window":
         size = spec.window_size_ms or 0
         starts = cast("Iterable[tuple[int, object]]", view.fetch(key, *_times(options)))
         rows: list[tuple[object, object]] = [(Windowed(key, start, start + size), row) for start, row in starts]
     elif spec.kind == "session":
-        rows = list(view.fetch(key))
+        rows = list(view.find_sessions(key, *_times(options)))
     else:
-        as_of = [_number(options, "as_of", 0)] if spec.kind == "versioned" and "as_of" in options else []
-        row = view.get(key, *as_of)
+        row = view.get(key, *([_time(options, "as_of", 0)] if "as_of" in options else []))
         if row is not None:
             return _shown(key, row)
         rows = []
     if not rows:
         shown = json.dumps(key, default=_as_json)
         raise _Refused(HTTPStatus.NOT_FOUND, f'store "{spec.name}" has nothing for key {shown}')
-    return {"key": key, "rows": [_shown(windowed, row) for windowed, row in islice(rows, _MOST_ROWS)]}
+    return {"key": key, "rows": [_shown(windowed, row) for windowed, row in islice(rows, _limit(options))]}
 
 
 def _shown(key: object, row: object) -> dict[str, object]:

@@ -87,16 +87,17 @@ def serve(
 
     - ``/stores``: the stores with their kinds.
     - ``/stores/NAME``: rows in the order of the store, 1,000 or ``?limit=`` at most; between the keys ``?from=`` and
-      ``?to=``, or with keys that begin with ``?prefix=``. Of window and session stores, rows between two times in ms.
-    - ``/stores/NAME/KEY``: the row of a key; its windows between ``?from=`` and ``?to=``; its sessions; its value
-      ``?as_of=`` a time in ms. Write a key that is not text as JSON.
+      ``?to=``, or with keys that begin with ``?prefix=``. Of window and session stores, rows between two times.
+    - ``/stores/NAME/KEY``: the row of a key; its windows or sessions between ``?from=`` and ``?to=``; of a versioned
+      store, its value ``?as_of=`` a time. Write a key that is not text as JSON. Times are ms, or ISO text with a zone.
     - ``/health``: 200 while the application runs; 503 while it starts, after it was stopped or failed, if a batch is
       stuck at one record, or if a store cannot be read. It names a slow batch with its task, node and record.
       With ``?store=NAME&key=KEY`` it also reads that row.
 
-    Unknown stores and keys return 404, invalid requests 400, each with the reason. At most 64 connections are open at
-    once; a client that sends nothing for 5 s, or takes longer than 15 s, is disconnected. To serve other people, mount
-    ``ks.monitoring.StoreApp`` in a service with a sign-in.
+    Unknown stores and keys return 404; invalid requests, and options that a path does not have, 400; each with the
+    reason. A driver is read between two calls: while it processes records, readers wait up to 5 s, then get 503. At
+    most 64 connections are open at once; a client that sends nothing for 5 s, or takes longer than 15 s, is
+    disconnected. To serve other people, mount ``ks.monitoring.StoreApp`` in a service with a sign-in.
 
     Args:
         application: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`.

@@ -20,7 +20,7 @@ from uuid import UUID
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.tools import store_server
+from kstreamnb.tools import store_app, store_server
 from kstreamnb.tools.store_server import LocalServer
 
 MINUTE_MS = 60_000
@@ -36,10 +36,12 @@ def clicks() -> ks.TopologyTestDriver:
     users.windowed_by(ks.TimeWindows.of(size="1m", grace="1h")).count(store="per-minute")
     users.windowed_by(ks.SessionWindows.of(gap="30s", grace="1h")).count(store="visits")
     builder.stream("prices", key_serde="long", value_serde="double").to_table(store="prices")
+    builder.table("names", ks.Materialized.as_(ks.Stores.persistent_versioned_key_value_store("names", "1h")))
     driver = ks.TopologyTestDriver(builder.build())
     for number in range(5):
         driver.create_input_topic("clicks").pipe_input(f"u{number % 2}", "x", at=number * 20_000)
     driver.create_input_topic("prices").pipe_input(7, 2.5, at=0)
+    driver.create_input_topic("names").pipe_key_value_list([("u1", "old"), ("u1", "new")], start=0, advance="2s")
     return driver
 
 
@@ -74,7 +76,7 @@ def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks
     """S1-32, S2-49: the text writes "Count" for a store created as "Counts"."""
     status, answer = ask(server, "/stores/clicks-per-usr/u1")
     assert status == 404
-    assert "existing names: clicks-per-user, per-minute, prices, visits" in answer["error"]
+    assert "existing names: clicks-per-user, names, per-minute, prices, visits" in answer["error"]
     assert 'did you mean "clicks-per-user"?' in answer["error"]
 
 
@@ -112,7 +114,26 @@ def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreSe
     [
         "/stores/per-minute?from=abc",
         f"/stores/per-minute?to={2**63}",
+        "/stores/per-minute?from=",
+        "/stores/per-minute?from=2026-01-01T09:00",
         "/stores?colour=red",
+        "/stores?limit=1",
+        "/health?limit=1",
+        "/health?key=u1",
+        "/stores/per-minute?prefix=u",
+        "/stores/visits?prefix=u",
+        "/stores/clicks-per-user?as_of=0",
+        "/stores/clicks-per-user?prefix=u&from=u0",
+        "/stores/clicks-per-user?limit=1&limit=2",
+        "/stores/clicks-per-user?store=visits",
+        "/stores/clicks-per-user/u1?as_of=0",
+        "/stores/clicks-per-user/u1?limit=1",
+        "/stores/per-minute/u1?as_of=0",
+        "/stores/visits/u1?limit=none",
+        "/stores/names",
+        "/stores/names?as_of=0",
+        "/stores/names/u1?from=0",
+        "/stores/names/u1?as_of=",
         *(f"/stores/clicks-per-user?limit={limit}" for limit in ("x", "-1", "0", "1001", "%C2%B2", "1e3")),
     ],
 )
@@ -121,6 +142,47 @@ def test_a_question_that_makes_no_sense_is_refused(server: ks.monitoring.StoreSe
     status, answer = ask(server, path)
     assert status == 400
     assert answer["error"]
+    assert not answer["error"].startswith("StateError")
+
+
+def test_a_refused_option_is_answered_with_those_that_there_are(server: ks.monitoring.StoreServer) -> None:
+    """By kind of store, for its rows and for those of a key."""
+    for path, text in {
+        "/stores/per-minute?prefix=u": "unknown option prefix: a window store takes limit, from, to",
+        "/stores/clicks-per-user/u1?as_of=0": "unknown option as_of: a key of a key_value store takes no options",
+        "/stores/names/u1?to=0": "unknown option to: a key of a versioned store takes as_of",
+        "/stores/clicks-per-user?from=a&prefix=b": "prefix cannot be combined with from and to",
+        "/stores/clicks-per-user?limit=1&limit=2": "option limit is given 2 times",
+        "/stores/per-minute?to=noon": "to \"noon\" is not an instant: Invalid isoformat string: 'noon'",
+        "/health?key=u1": "unknown option key: /health takes store",
+    }.items():
+        assert ask(server, path) == (400, {"error": text}), path
+
+
+def test_times_are_instants_in_any_form(server: ks.monitoring.StoreServer) -> None:
+    """Milliseconds and ISO text; sessions of a key, and versions, have a time as windows do."""
+    minute = ask(server, "/stores/per-minute/u0?from=60000")
+    assert minute[1]["rows"][0]["start"] == MINUTE_MS
+    assert ask(server, "/stores/per-minute/u0?from=1970-01-01T00:01Z") == minute
+    assert [row["start"] for row in ask(server, "/stores/visits/u1?from=1970-01-01T00:00:30Z")[1]["rows"]] == [60_000]
+    assert len(ask(server, "/stores/visits/u1?limit=1")[1]["rows"]) == 1
+    assert ask(server, "/stores/names/u1?as_of=1970-01-01T00:00:01Z")[1]["value"] == "old"
+    assert ask(server, "/stores/names/u1")[1]["value"] == "new"
+
+
+def test_a_store_of_an_operator_has_no_rows_for_readers() -> None:
+    """400 instead of an error of the server, in a driver and in a cluster."""
+    builder = ks.StreamsBuilder("site")
+    counts = builder.stream("clicks").group_by_key().windowed_by(ks.TimeWindows.of("1m", grace="0s")).count()
+    counts.suppress(ks.Suppressed.until_window_closes(name="held")).to_stream().to("out")
+    topology = builder.build()
+    for application in (ks.TopologyTestDriver(topology), ks.simulation.ClusterDriver(topology).application):
+        name = next(name for name in topology.stores if "held" in name)
+        status, body = ks.monitoring.StoreApp(application).answer(f"/stores/{name}", "")
+        assert (status, json.loads(body)["error"]) == (
+            400,
+            f'store "{name}" serves an operator and has no rows for readers',
+        )
 
 
 def _raw(server: LocalServer, *lines: str) -> str:
@@ -367,6 +429,93 @@ def test_two_clients_at_once_leave_a_drivers_store_intact() -> None:
     first.join(60), second.join(60)
     assert answers[0] == answers[1]
     assert [f"k{number}" for number in range(9)] == [key for key, _ in driver.get_key_value_store("prices").all()]
+
+
+def test_readers_wait_until_a_driver_has_processed_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading sees all of a call or nothing of it; one that would wait too long gets 503 with the reason."""
+    inside, go = threading.Event(), threading.Event()
+
+    def pause(value: int) -> int:
+        if value == 500:
+            inside.set()
+            go.wait(60)
+        return value
+
+    builder = ks.StreamsBuilder("shop")
+    builder.stream("prices").map_values(pause).group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    app, answers = ks.monitoring.StoreApp(driver), list[tuple[int, bytes]]()
+    records = [ks.TopicRecord("prices", 0, -1, number, f"k{number}", number) for number in range(1000)]
+    piping = threading.Thread(target=driver.pipe, args=(records,))
+    piping.start()
+    assert inside.wait(60)
+    reading = threading.Thread(target=lambda: answers.append(app.answer("/stores/counts", "limit=1000")))
+    reading.start()
+    reading.join(0.5)
+    assert not answers
+    monkeypatch.setattr(store_app, "_PATIENCE_S", 0.01)
+    for path, query in {"/stores/counts": "", "/stores/counts/k1": "", "/health": "store=counts&key=k1"}.items():
+        status, body = app.answer(path, query)
+        assert (status, b"the stores are changing" in body) == (503, True)
+    assert [app.answer(path, "")[0] for path in ("/stores", "/health")] == [200, 200]
+    go.set()
+    piping.join(60), reading.join(60)
+    assert (answers[0][0], len(json.loads(answers[0][1]))) == (200, 1000)
+
+
+def test_readers_of_a_driver_that_pipes_records_get_answers() -> None:
+    """One record a call: without a lock, some were answered with 500, "dictionary changed size during iteration"."""
+    builder = ks.StreamsBuilder("shop")
+    windows = ks.SessionWindows.of("1s", grace="1h")
+    builder.stream("prices").group_by_key().windowed_by(windows).count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    app, statuses, done = ks.monitoring.StoreApp(driver), set[int](), threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            statuses.add(app.answer("/stores/counts", "")[0])
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads switch within a call, too
+    for reader in readers:
+        reader.start()
+    topic = driver.create_input_topic("prices")
+    for number in range(1500):
+        topic.pipe_input(f"k{number}", number, at=number * 300)
+    done.set()
+    sys.setswitchinterval(interval)
+    for reader in readers:
+        reader.join(60)
+    assert statuses == {200}
+
+
+def test_one_reading_that_waits_holds_up_no_other() -> None:
+    """The stores of a query guard themselves: its readers wait for a commit each on its own."""
+    inside, go = threading.Event(), threading.Event()
+
+    class Waiting:
+        """An application whose first reader waits, as for a commit of Spark."""
+
+        topology = _with_store(None)
+
+        def store(self, name: str, *, headers: bool) -> Any:
+            if not inside.is_set():
+                inside.set()
+                go.wait(60)
+            raise ks.errors.ApplicationStateError("batch 3 is published, but not committed")
+
+    app, answers = ks.monitoring.StoreApp(Waiting()), list[tuple[int, bytes]]()
+    first = threading.Thread(target=lambda: answers.append(app.answer("/stores/broken", "")))
+    first.start()
+    assert inside.wait(60)
+    second = threading.Thread(target=lambda: answers.append(app.answer("/stores/broken", "")))
+    second.start()
+    second.join(60)
+    assert answers == [(503, b'{"error": "batch 3 is published, but not committed"}')]
+    go.set()
+    first.join(60)
+    assert answers[1] == answers[0]
 
 
 def test_a_store_that_cannot_be_read_is_not_healthy() -> None:

@@ -45,6 +45,22 @@ def test_all_differences_of_outputs_are_shown_at_once() -> None:
     assert ["-", "+", "+"] == [line[0] for line in lines if line[0] in "-+"]
 
 
+def test_equal_records_far_from_a_difference_are_counted() -> None:
+    """Three before and after each difference are shown, as in a diff of a program; two differences keep their place."""
+    found, expected = list(range(100)), list(range(100))
+    found[20], found[60] = -1, -2
+    del found[99]
+    samples = [Sample.from_records([("out", 0, at, 0, None, value) for at, value in enumerate(values)])
+               for values in (expected, found)]  # fmt: skip
+    with pytest.raises(AssertionError) as raised:
+        assert_outputs_equal(*samples, columns=["value"])
+    assert str(raised.value).splitlines()[1:] == [
+        "  value", "  … 17 equal records", "  17", "  18", "  19", "- 20", "+ -1", "  21", "  22", "  23",
+        "  … 33 equal records", "  57", "  58", "  59", "- 60", "+ -2", "  61", "  62", "  63",
+        "  … 32 equal records", "  96", "  97", "  98", "- 99",
+    ]  # fmt: skip
+
+
 def test_only_the_columns_of_a_typed_table_count() -> None:
     """Without a time column, any times match."""
     found = Sample.from_text("topic | key | value | time\n out | a | 1 | 77")

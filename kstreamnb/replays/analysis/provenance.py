@@ -23,6 +23,7 @@ from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import last_in_step, row_before, row_key
 from kstreamnb.replays.analysis.node_flow import came_to, hop_before
 from kstreamnb.state.cache import InCache
+from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source, walk
 
@@ -233,8 +234,23 @@ class _Trace:
                 return
             if code.kind == "read":
                 raw_key = self._log[at][1]
-                writes = self._index.writes(code.task, code.node).get(raw_key, [])
-                yield code, raw_key, writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
+                if self._run.tasks[code.task].stores[code.node].spec.kind == "versioned":
+                    written = self._put(code, raw_key[0], raw_key[1], at)
+                else:
+                    writes = self._index.writes(code.task, code.node).get(raw_key, [])
+                    written = writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
+                yield code, raw_key, written
+
+    def _put(self, code: Code, key: Hashable, time_ms: int | None, read: int) -> list[int]:
+        """Return where a version that was read had been put: as the latest one, or late into a segment."""
+        rows = {at: (raw_key, self._log[at][3]) for raw_key, writes in self._index.writes(code.task, code.node).items()
+                if raw_key is not None and raw_key[0] == key for at in writes if at < read}  # fmt: skip
+        written = [
+            (at, raw_key[1] == LATEST_ROW, row) for at, (raw_key, row) in sorted(rows.items()) if row is not None
+        ]
+        latest = [at for at, is_latest, row in written if is_latest and row[1] == time_ms]
+        late = [at for at, is_latest, row in written if not is_latest and time_ms in dict(row[1])]
+        return latest[-1:] or late[:1]
 
     # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:

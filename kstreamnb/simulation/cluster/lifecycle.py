@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from threading import RLock
 from typing import Literal
 
 from kstreamnb.core.arguments import at_least, check_arguments, expect_number, expect_texts
@@ -30,12 +31,16 @@ class ApplicationLifecycle:
         config: the application's settings.
         cluster: the parts that all applications share.
         start: start the application now. Default: True.
+
+    Attributes:
+        lock: held while records are processed and stores change; hold it to read stores in another thread.
     """
 
     def __init__(self, topology: Topology, config: Config, cluster: Cluster, *, start: bool = True) -> None:
         self.id = config.application_id or topology.name or "app"
         self.topology, self.config = topology, replace(config, application_id=self.id)
         self.status: Status = "created"
+        self.lock = RLock()
         self._cluster, self._broker, self._clock = cluster, cluster.broker, cluster.clock
         self._events = list[ThreadEvent]()
         recorder = None if cluster.trace is None else cluster.trace.recorder(self.id, topology, self.config)
@@ -77,6 +82,10 @@ class ApplicationLifecycle:
         Raises: EngineError if the description of the new code differs from that of the old.
         """
         check_arguments(ApplicationLifecycle.restart, locals())
+        with self.lock:
+            return self._restart(strict, topology)
+
+    def _restart(self, strict: bool, topology: Topology | None) -> ThreadEvents:
         if topology is not None:
             self._take_code(topology)
         if self.status == "running":
@@ -184,7 +193,8 @@ class ApplicationLifecycle:
         """Run *work* on the thread; if it fails, crash or restart as the uncaught handler decides."""
         before = len(self._events)
         try:
-            work(self._running_thread())
+            with self.lock:
+                work(self._running_thread())
         except InjectedCrash as crash:
             self._crash(at=str(crash))
             return

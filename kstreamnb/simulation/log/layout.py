@@ -40,8 +40,7 @@ class TopicLayout(OffsetTable):
     @property
     def title(self) -> str:
         """Return name, partitions and replicas."""
-        copies = pluralize(self.replicas, "replica")
-        return f'topic "{self.name}": {pluralize(self.partitions, "partition")}, {copies}'
+        return f'topic "{self.name}": {pluralize(self.partitions, "partition")}, {pluralize(self.replicas, "replica")}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yield one row per partition."""

@@ -240,8 +240,7 @@ class Query(Suggesting):
             StateError: the store is unknown.
             JvmGoneError: the JVM, which reads checkpoints, is gone.
         """
-        show = detail(timestamps=timestamps, headers=headers)
-        return LiveView(name, self.control.action.stores, self._waiting, show)
+        return LiveView(name, self.control.action.stores, self._waiting, detail(timestamps=timestamps, headers=headers))
 
     def hand_over(self, timeout_s: float = 60.0) -> HandOver:
         """Process what is in the input topics, stop, and leave everything that Kafka Streams needs to continue.

@@ -125,6 +125,7 @@ class _BatchedRun:
         self._rows: dict[str, list[tuple[_Pass, Sequence[int], list[OutputRow]]]] = {}
         self._end: int | None = None
         self._error: KStreamError | KeyboardInterrupt | None = None
+        self._batches = list[_LevelBatch]()
 
     def run(self, batch: InputBatch) -> None:
         try:
@@ -194,6 +195,7 @@ class _BatchedRun:
         tasks, passed = self._tasks, self._pass(arrivals)
         first = {partition: tasks.offsets.get(partition, 0) for partition in arrivals.partitions}
         batch = _LevelBatch({number: tasks.order[index] for number, index in passed.readers.items()}, arrivals, first)
+        self._batches.append(batch)
         others, written = self._written(level)
         marks = passed.marks if self._has_to_mark(level, others, written) else None
         try:
@@ -270,12 +272,28 @@ class _BatchedRun:
         """Append rows to the logs of their topics: sorted if several levels wrote them, none after a failure."""
         for topic, parts in self._rows.items():
             log = self._tasks.logs[topic].rows
+            logged = len(log)
             if len(parts) == 1 and (self._end is None or not parts[0][0].marks):
                 log += parts[0][2]
-                continue
-            steps = ((passed.steps[at], row) for passed, of, rows in parts for at, row in zip(of, rows, strict=True))
-            kept = [step for step in steps if self._end is None or step[0] <= self._end]
-            log += map(itemgetter(1), sorted(kept, key=itemgetter(0)))
+            else:
+                steps = (
+                    (passed.steps[at], row) for passed, of, rows in parts for at, row in zip(of, rows, strict=True)
+                )
+                kept = [step for step in steps if self._end is None or step[0] <= self._end]
+                log += map(itemgetter(1), sorted(kept, key=itemgetter(0)))
+            if self._end is not None and (route := self._router.route(topic)) is not None and route.tasks:
+                self._count_unread(topic, Counter(map(itemgetter(1), log[logged:])))
+
+    def _count_unread(self, topic: str, logged: Counter[int]) -> None:
+        """Count offsets of the rows of a topic that are in its log, and that an error left without a reader."""
+        for batch in self._batches:
+            taken = zip(range(batch.index() + 1), batch.arrivals.each(), batch.arrivals.moments, strict=False)
+            numbers = (number for _, number, moment in taken if moment % self._depths)  # other records were piped
+            logged.subtract(
+                index for name, index in map(batch.arrivals.partitions.__getitem__, numbers) if name == topic
+            )
+        for index, unread in logged.items():
+            self._tasks.offsets[topic, index] = self._tasks.offsets.get((topic, index), 0) + unread
 
 
 def _rows_of(

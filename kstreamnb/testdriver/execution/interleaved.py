@@ -7,6 +7,8 @@ for each record: records of one partition that one record caused are processed t
 
 from __future__ import annotations
 
+from operator import length_hint
+
 from kstreamnb.runtime.task.open_loops import OpenLoops
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.router import Router
@@ -19,7 +21,12 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
     loops, rows = OpenLoops(tasks.order, tasks.reader_of, tasks.offsets), tasks.rows
 
     def process(records: list[OutputRow]) -> list[OutputRow]:
-        index = loops.process(records[0][:2], records)
+        try:
+            index = loops.process(records[0][:2], records)
+        except BaseException:
+            for row in records[len(records) - length_hint(loops.iterator) :]:
+                tasks.numbered(row)  # as in `settle`, which has the other rows
+            raise
         return tasks.log_rows(index) if rows else []
 
     try:
@@ -32,7 +39,7 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
                 if caused:
                     tasks.settle(caused, process)
     finally:
-        if rows:  # of a task that failed
-            tasks.log_rows(loops.reader_of(loops.partition))
+        for row in tasks.log_rows(loops.reader_of(loops.partition)) if rows else ():  # of a task that failed
+            tasks.numbered(row)
         for task in tasks.order:
             tasks.log_changes(task)

@@ -26,7 +26,8 @@ def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
         _EventTimeMerge(router, tasks, records).run()
         return
     for record in records:
-        tasks.settle(tasks.run([record]))
+        if caused := tasks.run([record]):
+            tasks.settle(caused)
 
 
 class _EventTimeMerge:

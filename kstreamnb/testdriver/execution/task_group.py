@@ -171,7 +171,7 @@ class TaskGroup:
 
     def run(self, rows: list[OutputRow]) -> list[OutputRow]:
         """Process rows of one partition, and return what tasks have to read; output before an error is logged."""
-        topic, partition = rows[0][:2]
+        topic, partition = rows[0][0], rows[0][1]
         route = self.router.reader(topic)
         if route.is_global:
             for row in rows:
@@ -180,7 +180,7 @@ class TaskGroup:
             return []
         index = route.tasks[partition]
         try:
-            self.order[index].run(topic, partition, list(map(self.numbered, rows)))
+            self.order[index].run(topic, partition, [self.numbered(row) for row in rows])
         except BaseException:
             for row in self.collect(index):
                 self.numbered(row)

@@ -25,6 +25,7 @@ from kstreamnb.testdriver.execution.serializer import InputRecord
 from kstreamnb.testdriver.execution.strategy import process
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
+from kstreamnb.testdriver.sample_partitions import Partitions, partitions_for
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
@@ -161,7 +162,7 @@ def find_races(
     schedules: int = 200,
     seed: int = 0,
     *,
-    partitions: Mapping[str, int] | int | None = None,
+    partitions: Partitions | None = None,
     config: Config | Mapping[str, object] | None = None,
 ) -> RaceReport:
     """Process a sample in other orders that could occur on a cluster, and report results that differ.
@@ -177,8 +178,8 @@ def find_races(
         sample: records of any topics, such as a `Sample`.
         schedules: the number of orders to try; default 200.
         seed: the seed of the orders: the same seed gives the same orders; default 0.
-        partitions: see `TopologyTestDriver`; with one partition everywhere races are rare. Default: as for
-            `TopologyTestDriver`.
+        partitions: partitions of topics by name, or one number for all; with one partition everywhere races are rare.
+            Default: as for `replay`, the fewest that include the partitions of all records.
         config: the application's settings. Default: `Config()`.
 
     Example:
@@ -188,8 +189,9 @@ def find_races(
     """
     check_arguments(find_races, locals())
     at_least(1, schedules, "schedules")
-    runs = _Runs(topology, Config.of(config), partitions)
-    records = runs.placed(sample)
+    given = list(sample)
+    runs = _Runs(topology, Config.of(config), partitions_for(topology, given, partitions))
+    records = runs.placed(given)
     with under_way("orders", schedules) as done:
         usual, outcomes, result = runs.usual(records), dict[str, None](), Counter[RaceKind]()
         for number in range(schedules):
@@ -249,11 +251,11 @@ class _Outcome:
 class _Runs:
     """Runs a topology in the usual order and in others, each time in a new driver."""
 
-    def __init__(self, topology: Topology, config: Config, partitions: Mapping[str, int] | int | None) -> None:
+    def __init__(self, topology: Topology, config: Config, partitions: Partitions) -> None:
         self._driver = partial(TopologyTestDriver, topology, config, partitions=partitions, verify=False)
         self._patient = config.max_task_idle_ms > 0
 
-    def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
+    def placed(self, sample: list[TopicRecord]) -> list[TopicRecord]:
         """Return the records with partitions, chosen by key if missing."""
         serialize = self._driver().router.serialize
         return [record._replace(partition=serialize([record])[0][1]) for record in sample]

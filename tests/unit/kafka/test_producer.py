@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Any
 
 import pytest
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.errors import BufferExhaustedError, EngineError, RecordRefusedError, SerdeError
+from kstreamnb.errors import ApplicationStateError, BufferExhaustedError, EngineError, RecordRefusedError, SerdeError
 from kstreamnb.kafka.client import connection
 from kstreamnb.kafka.log_handler import KafkaLogHandler
 from kstreamnb.kafka.producer import RecordProducer, flushed
@@ -126,10 +127,12 @@ def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:
 
 
 def test_a_callback_that_fails_keeps_no_other_future_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    """Its error is logged, without a text that may quote the record; the thread that completes futures continues."""
+    """Its error is logged with its line, without a text that may quote the record; later futures are completed."""
 
     def fail(record: object, error: object) -> None:
-        raise ValueError("cannot book 4111 1111")
+        raise ValueError(f"cannot book {card}")
+
+    card = "4111 1111"
 
     producer = RecordProducer({"bootstrap.servers": NOWHERE, "delivery.timeout.ms": 300, "linger.ms": 0})
     first = producer.send("my-topic", "k", 1, delivered=fail)
@@ -138,6 +141,40 @@ def test_a_callback_that_fails_keeps_no_other_future_waiting(caplog: pytest.LogC
     assert isinstance(second.exception(20), EngineError)
     assert [True] == [each.startswith("a delivery callback failed: ValueError\n") for each in caplog.messages]
     assert "4111" not in caplog.text
+    assert 'raise ValueError(f"cannot book {card}")' in caplog.text
+
+
+def test_a_callback_waits_for_nothing() -> None:
+    """Its record counts as delivered only after it: flush, and a full buffer, are refused at once."""
+    errors, done = list[Any](), threading.Event()
+    servers = {"bootstrap.servers": NOWHERE, "buffer.memory": 1024, "delivery.timeout.ms": 300, "linger.ms": 0}
+    producer = RecordProducer(servers)
+
+    def delivered(record: object, error: object) -> None:
+        began = time.monotonic()
+        for call in (producer.flush, producer.__exit__, lambda: fill(producer)):
+            try:
+                call(*[None] * (call == producer.__exit__))
+            except EngineError as refused:
+                errors.append(refused)
+        errors.append(time.monotonic() - began)
+        done.set()
+
+    producer.send("my-topic", "k", 1, delivered=delivered)
+    assert done.wait(300)
+    flush, leave, send, seconds = errors
+    assert isinstance(flush, ApplicationStateError)
+    assert "a delivery callback cannot flush" in flush.message
+    assert str(leave) == str(flush)
+    assert isinstance(send, BufferExhaustedError)
+    assert str(send.detail).endswith("records wait, and a delivery callback cannot wait")
+    assert seconds < 10, "not the minute that send and flush wait elsewhere"
+
+
+def fill(producer: RecordProducer) -> None:
+    """Send more than the buffer can hold."""
+    for _ in range(20):
+        producer.send("my-topic", None, "x" * 400)
 
 
 class Waiting:

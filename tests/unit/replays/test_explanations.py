@@ -248,6 +248,47 @@ def test_a_session_that_was_asked_for_in_text_has_its_record_as_its_provenance(a
     assert ["put", "ask"] == [record.value for record in run.provenance(("out", 0, 0))]
 
 
+class Versions(ks.Processor[str, Any, str, Any]):
+    """Puts versions at times that records name, and forwards the answers to questions."""
+
+    def process(self, record: ks.Record[str, Any]) -> None:
+        """Put a version, or ask."""
+        store: Any = self.context.get_state_store("prices")
+        what, *times = record.value
+        if what == "put":
+            store.put(record.key, f"v{record.timestamp}", *times)
+        else:
+            answer = getattr(store, what)(record.key, *times)
+            self.context.forward(record.with_value(None if answer is None else str(answer)))
+            if what == "history":
+                self.context.forward(record.with_value([each.value for each in answer]))
+
+
+@pytest.mark.parametrize(
+    ("question", "times"),
+    [
+        (("get",), [3]),
+        (("get", 7), [1]),
+        (("get", 25), [2]),
+        (("get", "1970-01-01T00:00:00.012Z"), [4]),
+        (("get", 2), []),
+        (("history",), [1, 2, 3, 4]),
+        (("history", 0, 25), [1, 4]),
+        (("history", 26, 90), [2, 3]),
+    ],
+)
+def test_versions_that_a_processor_reads_are_of_the_records_that_put_them(question: Any, times: list[int]) -> None:
+    """The latest version, older ones that have moved to their segment, and one that was put between two others."""
+    builder = ks.StreamsBuilder("versions")
+    builder.add_state_store(ks.Stores.persistent_versioned_key_value_store("prices", "1s", segment_interval="10ms"))
+    builder.stream("in").process(Versions, "prices").to("out")
+    puts = [("a", ["put", 5], 1), ("a", ["put", 20], 2), ("a", ["put", 30], 3), ("a", ["put", 11], 4)]
+    other = [("b", ["put", 5], 5), ("b", ["put", 30], 6)]
+    run = ks.replay(builder.build(), {"in": [*puts, *other, ("a", list(question), 9)]})
+    last = len(run.output("out")) - 1
+    assert [*times, 9] == [record.timestamp for record in run.provenance(("out", 0, last))]
+
+
 BUSY = (("alice", "Oslo", True), ("bob", "Rome", True), ("carl", "Rome", True), ("alice", "Rome", False))
 FILTERED = "1 record stopped at filter"
 

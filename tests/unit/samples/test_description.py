@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import kstreamnb as ks
+from kstreamnb.samples import description
 
 ROWS = [
     ("orders", 0, 0, 0, "a", {"who": "ann", "n": 1, "items": [{"price": 1.5}, {"price": 2}]}),
@@ -51,12 +54,12 @@ def test_numbers_have_a_range() -> None:
 
 def test_partitions_have_records_keys_bytes_and_times() -> None:
     """Bytes are those of keys and values as JSON."""
-    description = ks.Sample.from_records(ROWS).describe()
-    assert list(description.more())[-2:] == [
+    shown = ks.Sample.from_records(ROWS).describe()
+    assert list(shown.more())[-2:] == [
         "orders-1: 1 record, 1 key, 28 bytes, 5 to 5",
         "rates-0: 1 record, 1 key, 4 bytes, 7 to 7",
     ]
-    assert description.title == "2 topics, 5 records, 9 fields"
+    assert shown.title == "2 topics, 5 records, 9 fields"
 
 
 def test_fields_beyond_the_limit_are_counted() -> None:
@@ -76,3 +79,14 @@ def test_a_description_is_a_table_in_a_notebook() -> None:
 def test_an_empty_sample_has_nothing_to_describe() -> None:
     """An empty sample raises no error."""
     assert str(ks.Sample.from_records([]).describe()) == "0 topics, 0 records, 0 fields"
+
+
+def test_of_very_many_different_values_only_some_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their texts take memory; the first ones are counted, also when they come again, whatever comes between."""
+    monkeypatch.setattr(description, "_MOST_VALUES", 4)
+    values = ["a", "b", "a", "c", "d", "e", "f", "a", "e"]
+    records = [("orders", 0, at, 0, None, value) for at, value in enumerate(values)]
+    (_, field), (_, exact) = (ks.Sample.from_records(some).describe().fields for some in (records, records[:5]))
+    assert (field.distinct, field.more, field.content) == (4, True, '"a" (3), "b" (1), "c" (1) and more than 1 more')
+    assert (exact.distinct, exact.more, exact.content) == (4, False, '"a" (2), "b" (1), "c" (1) and 1 more')
+    assert "| more than 4 |" in str(ks.Sample.from_records(records).describe())

@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import SerdeError, StateError
+from kstreamnb.errors import ConfigError, SerdeError, StateError
 from kstreamnb.state.make import make_store
 from tests.cases import for_every
 from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
@@ -361,6 +362,27 @@ def at_instants(store: Any, instant: Callable[[int], Any]) -> Iterator[Any]:
         for name in ("fetch_keys", "backward_fetch_keys"):
             yield list(getattr(store, name)("a", "b", low, high))
         yield from (list(store.fetch_all(low, high)), list(store.backward_fetch_all(low, high)))
+
+
+@for_every(implementations("window", "timestamped_window", "versioned"), title)
+def test_a_row_is_put_at_a_time_in_any_form(spec: StoreSpec) -> None:
+    """As it is read: milliseconds, text, a datetime, a number of numpy; anything else is refused in words."""
+    expected = made(spec)
+    for at in (5, 12, 12):
+        expected.put("a", row(expected, at), at)
+    for instant in (
+        lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
+        lambda ms: f"1970-01-01T00:00:00.{ms:03}Z",
+        np.int64,
+    ):
+        store = made(spec)
+        for at in (5, 12, 12):
+            store.put("a", row(store, at), instant(at))
+        assert store.snapshot() == expected.snapshot()
+        with pytest.raises(ConfigError, match="is not an instant"):
+            store.put("a", row(store, 1), "noon")
+    if spec.kind == "versioned":
+        assert store.delete("a", instant(12)) == expected.delete("a", 12)
 
 
 @for_every([*WINDOW, *SESSION, *implementations("versioned")], title)

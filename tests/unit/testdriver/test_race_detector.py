@@ -42,6 +42,15 @@ def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None
     assert all(part in str(found) for part in ("race found", "seed 3", "delivers 1 record", "record of tier-0"))
 
 
+def test_the_records_name_the_topics_of_a_pattern_and_their_partitions() -> None:
+    """As for a replay: without partitions=, the fewest that include those of all records."""
+    topology = ks.Topology().add_source("s", pattern="eu-.*").add_sink("out", "copies", "s")
+    sample = [ks.TopicRecord(f"eu-{n % 2}", n, -1, n, "a", n) for n in range(3)]
+    found = find_races(topology, iter(sample), schedules=20)
+    assert found, "the same key in several partitions"
+    assert not find_races(topology, sample[:1], schedules=20, partitions=3)
+
+
 def test_functions_that_change_their_value_do_not_change_the_next_order() -> None:
     """Every order of work begins with the original records, whatever the previous one did to them."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from operator import itemgetter
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.recording.trace import Recording
 from kstreamnb.testdriver.execution import batched, interleaved, sequential
 from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.execution.strategy import Strategy, choose_strategy
@@ -169,6 +171,40 @@ def test_offsets_after_an_error_are_those_of_the_log(records: int) -> None:
     written, read = (driver.create_output_topic(topic).read_records_to_list()[-6:] for topic in ("all", "out"))
     expected = {(record.key, 1, record.partition, record.offset) for record in written}
     assert expected == {(record.key, *record.value) for record in read}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("records", [1, 3, 8, 200])
+@pytest.mark.parametrize("fails", ["first", "second", "third"])
+@pytest.mark.parametrize("fed", [("in",), ("in", "one")])
+def test_offsets_of_topics_that_are_written_and_read_count_every_row(
+    recorded: bool, partitions: int, records: int, fails: str, fed: tuple[str, ...]
+) -> None:
+    """However many records were piped at once, by whichever strategy, and wherever the error came from."""
+    failing: list[Any] = [None]
+
+    def step(name: str) -> Any:
+        def split(key: Any, value: Any) -> list[Any]:
+            if name == fails and (key, value) == failing[0]:
+                raise ValueError("wrong")
+            return [(f"{key}{part}"[-2:], value) for part in range(2)]
+
+        return split
+
+    builder = ks.StreamsBuilder("offsets")
+    builder.stream("in").flat_map(step("first")).to("one")
+    builder.stream("one").flat_map(step("second")).to("two")
+    builder.stream("two").flat_map(step("third")).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), partitions=partitions, observe=Recording() if recorded else None)
+    driver.pipe([TopicRecord("in", -1, -1, 0, "a", -1)])
+    failing[0] = ({"first": "a", "second": "a1", "third": "11"}[fails], records // 2)
+    piped = [TopicRecord(fed[at % len(fed)], -1, -1, at, "a", at) for at in range(records)]
+    with pytest.raises(ks.errors.ProcessingError) if failing[0][1] % len(fed) == 0 else nullcontext():
+        driver.pipe(piped)
+    for topic in ("one", "two") if len(fed) == 1 else ("two",):
+        rows = Counter(row[:2] for row in driver.tasks.logs[topic].rows)
+        assert rows == {each: offset for each, offset in driver.tasks.offsets.items() if each[0] == topic and offset}
 
 
 def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None:
