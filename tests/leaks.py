@@ -49,7 +49,7 @@ def state() -> dict[str, object]:
     found |= {f"handler of {number.name}": signal.getsignal(number) for number in _SIGNALS}
     found |= {f"variable {name}": value for name, value in os.environ.items() if name not in _LEFT_OUT}
     own = [each for each in threading.enumerate() if each.name.startswith("kstreamnb-") and each.name not in _LASTING]
-    found |= {f"thread {each.name}": each.ident for each in own}
+    found |= {f"thread {each.name} {each.ident}": each.is_alive() for each in own}
     if module := sys.modules.get("kstreamnb.spark.query.active_queries"):
         found |= {f"query {each.application}": id(each) for each in module.active()}
     return found
@@ -82,6 +82,7 @@ def unchanged(patience_s: float = PATIENCE_S, *, may_start_spark: bool = False) 
     while (left := changes(known, state())) and all(name.startswith("thread ") for name in left):
         if time.monotonic() > end:
             break
+        gc.collect()  # threads of a producer end with it, and a traceback may hold it in a circle of references
         time.sleep(0.01)
     assert not left, f"the test leaves its process changed: {', '.join(left)}"
 

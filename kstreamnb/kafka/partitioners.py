@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeAlias
 
+from kstreamnb.background import report
 from kstreamnb.core.codec import StreamPartitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -54,13 +55,16 @@ def checked_partition(partitioner: StreamPartitioner, topic: str, key: object, v
 
 
 def complete(future: Future[TopicRecord], outcome: TopicRecord | Exception, delivered: DeliveryCallback | None) -> None:
-    """Report to a future and a callback that a record was delivered, or why it was not."""
+    """Report to a future and a callback that a record was delivered, or why it was not; log the callback's error."""
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:
         future.set_result(outcome)
     if delivered is not None:
-        delivered(*((None, outcome) if isinstance(outcome, Exception) else (outcome, None)))
+        try:
+            delivered(*((None, outcome) if isinstance(outcome, Exception) else (outcome, None)))
+        except Exception:  # the client would keep it, and with it the producer
+            report("a delivery callback failed")
 
 
 class RoundRobin:

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kstreamnb.background import background, report
+from kstreamnb.background import background
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.record import Headers, TopicRecord
@@ -122,7 +122,8 @@ class RecordProducer:
             timestamp: in ms; by default the client's clock.
             headers: names and bytes. Default: none.
             delivered: called in the producer's thread, or within `flush`, when the outcome is known. It may send, but
-                waits for nothing: `flush`, and `send` into a full buffer, raise at once there. Default: None.
+                waits for nothing: `flush`, and `send` into a full buffer, raise at once there. Its error is logged.
+                Default: None.
             max_block: how long to wait for room in a full buffer; by default as long as the producer does.
 
         Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError; BrokerError if the client
@@ -207,10 +208,7 @@ class RecordProducer:
 def _poll(producer: Producer, owner: weakref.ref[RecordProducer]) -> None:
     """Complete the futures of a producer for as long as its owner is referenced."""
     while owner() is not None:
-        try:
-            producer.poll(_POLL_S)
-        except Exception:  # of a user's callback: later records are still reported
-            report("a delivery callback failed")
+        producer.poll(_POLL_S)
 
 
 def produce(

@@ -133,7 +133,7 @@ class StoreApp:
 class _Refused(Exception):
     """A question that has no answer: a status and the reason."""
 
-    def __init__(self, status: HTTPStatus, text: str) -> None:
+    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(text)
         self.status = status
 
@@ -142,15 +142,11 @@ def _encoded(content: object) -> bytes:
     return json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def _bad(text: str) -> _Refused:
-    return _Refused(HTTPStatus.BAD_REQUEST, text)
-
-
 def _options(query: str) -> dict[str, str]:
     """Return the options of a query string; refuse one that is given twice."""
     given = parse_qs(query, keep_blank_values=True)
     if twice := next((name for name, values in given.items() if len(values) > 1), None):
-        raise _bad(f"option {twice} is given {len(given[twice])} times")
+        raise _Refused(f"option {twice} is given {len(given[twice])} times")
     return {name: values[0] for name, values in given.items()}
 
 
@@ -158,7 +154,7 @@ def _expect(options: Iterable[str], known: tuple[str, ...], path: str) -> None:
     """Refuse options that a path does not have."""
     for name in options:
         if name not in known:
-            raise _bad(f"unknown option {name}: {path} takes {', '.join(known) or 'no options'}")
+            raise _Refused(f"unknown option {name}: {path} takes {', '.join(known) or 'no options'}")
 
 
 def _answer(application: ServedApplication, path: list[str], options: Mapping[str, str]) -> object:
@@ -177,7 +173,7 @@ def _answer(application: ServedApplication, path: list[str], options: Mapping[st
                 if key:
                     return _row(view, specs[name], _key(specs[name], key[0]), options)
                 return _rows(view, specs[name], options)
-    raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /stores, /stores/NAME, /stores/NAME/KEY and /health")
+    raise _Refused("the paths are /stores, /stores/NAME, /stores/NAME/KEY and /health", HTTPStatus.NOT_FOUND)
 
 
 @contextmanager
@@ -193,7 +189,7 @@ def _reading(application: ServedApplication) -> Iterator[None]:
             lock.release()
     else:
         text = f"the stores are changing: the application has processed records for {_PATIENCE_S:g} s; ask again"
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        raise _Refused(text, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _health(
@@ -203,7 +199,7 @@ def _health(
     state, slow, stuck = _state(application)
     if state != "running" or stuck:
         problem = f"the application is not running: {state}" if state != "running" else "the application is stuck"
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, problem if slow is None else f"{problem}; {slow}")
+        raise _Refused(problem if slow is None else f"{problem}; {slow}", HTTPStatus.SERVICE_UNAVAILABLE)
     name = options.get("store")
     if name is None:
         return {"state": state} if slow is None else {"state": state, "slow": slow}
@@ -216,7 +212,7 @@ def _health(
             return {"state": state, "store": name, "value": None}
         raise
     except Exception as error:  # the store's own reason, of whatever kind
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f'store "{name}" cannot be read: {error}') from error
+        raise _Refused(f'store "{name}" cannot be read: {error}', HTTPStatus.SERVICE_UNAVAILABLE) from error
 
 
 def _state(application: ServedApplication) -> tuple[str, str | None, bool]:
@@ -236,9 +232,9 @@ def _specs(application: ServedApplication) -> dict[str, StoreSpec]:
 def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> _ReadableStore:
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
-        raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
+        raise _Refused("; ".join(filter(None, (error.message, error.detail, error.hint))), HTTPStatus.NOT_FOUND)
     if _kind(specs[name]) not in _OPTIONS:
-        raise _bad(f'store "{name}" serves an operator and has no rows for readers')
+        raise _Refused(f'store "{name}" serves an operator and has no rows for readers')
     return cast("_ReadableStore", application.store(name, headers=True))
 
 
@@ -257,7 +253,7 @@ def _key(spec: StoreSpec, text: str) -> object:
                 serde.serialize(key)
             return key
     name = serde.name if serde else "unknown"
-    raise _bad(f'"{text}" is not a key of store "{spec.name}", whose serde is {name}')
+    raise _Refused(f'"{text}" is not a key of store "{spec.name}", whose serde is {name}')
 
 
 def _times(options: Mapping[str, str]) -> tuple[int, int]:
@@ -272,14 +268,14 @@ def _time(options: Mapping[str, str], name: str, default: int) -> int:
     try:
         return instant_ms(int(text) if text.isascii() and text.removeprefix("-").isdigit() else text, name)
     except ConfigError as error:
-        raise _bad(detailed(error)) from error
+        raise _Refused(detailed(error)) from error
 
 
 def _limit(options: Mapping[str, str]) -> int:
     text = options.get("limit", str(_MOST_ROWS))
     if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_ROWS:
         return int(text)
-    raise _bad(f'limit must be an integer from 1 to {_MOST_ROWS:,}, got "{text}"')
+    raise _Refused(f'limit must be an integer from 1 to {_MOST_ROWS:,}, got "{text}"')
 
 
 def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
@@ -289,14 +285,14 @@ def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> 
 
 def _selected(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     if spec.kind == "versioned":
-        raise _bad(f"name a key of a versioned store: /stores/{spec.name}/KEY")
+        raise _Refused(f"name a key of a versioned store: /stores/{spec.name}/KEY")
     if _kind(spec) == "window":
         return iter(view.fetch_all(*_times(options)))
     if spec.kind == "session":
         return iter(view.find_sessions_between(None, None, *_times(options)))
     ends = [_key(spec, options[end]) if end in options else None for end in ("from", "to")]
     if "prefix" in options and ends != [None, None]:
-        raise _bad("prefix cannot be combined with from and to")
+        raise _Refused("prefix cannot be combined with from and to")
     return iter(view.prefix_scan(_key(spec, options["prefix"])) if "prefix" in options else view.range(*ends))
 
 
@@ -315,7 +311,7 @@ def _row(view: _ReadableStore, spec: StoreSpec, key: object, options: Mapping[st
         rows = []
     if not rows:
         shown = json.dumps(key, default=_as_json)
-        raise _Refused(HTTPStatus.NOT_FOUND, f'store "{spec.name}" has nothing for key {shown}')
+        raise _Refused(f'store "{spec.name}" has nothing for key {shown}', HTTPStatus.NOT_FOUND)
     return {"key": key, "rows": [_shown(windowed, row) for windowed, row in islice(rows, _limit(options))]}
 
 
