@@ -1,7 +1,6 @@
 """Fails a test that leaves its process changed, because the next one in the same process would depend on it.
 
-A fixture of several tests may change the process until it ends, and so may a session of Spark in the suites that have
-one.
+A fixture of several tests may change the process until it ends. Tests of Spark and Kafka are not compared.
 """
 
 from __future__ import annotations
@@ -61,23 +60,15 @@ def changes(before: dict[str, object], after: dict[str, object]) -> list[str]:
     return [name for name in names if name in after or not name.startswith("thread ")]
 
 
-def _session() -> object:
-    """Return the context of the process's session of Spark."""
-    module = sys.modules.get("pyspark.core.context")
-    return module and module.SparkContext._active_spark_context
-
-
 @contextmanager
-def unchanged(patience_s: float = PATIENCE_S, *, may_start_spark: bool = False) -> Iterator[None]:
+def unchanged(patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Fail if the block changes the process; wait for threads of the package that end."""
-    known, session = state(), _session()
+    known = state()
     _known.append(known)
     try:
         yield
     finally:
         _known.remove(known)
-    if may_start_spark and _session() is not session:  # it sets variables, and handles interrupts
-        return
     end = time.monotonic() + patience_s
     while (left := changes(known, state())) and all(name.startswith("thread ") for name in left):
         if time.monotonic() > end:
@@ -89,8 +80,14 @@ def unchanged(patience_s: float = PATIENCE_S, *, may_start_spark: bool = False) 
 
 @pytest.fixture(autouse=True)
 def _process_is_left_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The first fixture that begins for a test, and so the last one that ends."""
-    with unchanged(may_start_spark=any(map(request.node.get_closest_marker, ("spark", "kafka")))):
+    """The first fixture that begins for a test, and so the last one that ends.
+
+    Tests of Spark and Kafka share a session and its threads, which come and go with what the session does.
+    """
+    if any(map(request.node.get_closest_marker, ("spark", "kafka"))):
+        yield
+        return
+    with unchanged():
         yield
 
 
