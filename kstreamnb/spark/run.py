@@ -180,7 +180,8 @@ def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> Ru
         kept.unpersist()
         if isinstance(error, Exception):
             raise spark_failure("the run", error) from error
-        rows.sparkSession.interruptAll()  # Spark would run the job to its end
+        if not is_connect(spark):  # Connect has ended the job, and its session may have others
+            rows.sparkSession.interruptAll()  # Spark would run the job to its end
         raise
     failures = [bytes(row["blob"]) for row in notes if row["target"] == FAILURE]
     if failures:

@@ -52,3 +52,64 @@ def test_a_run_gives_records_stores_frames_and_the_users_error() -> None:
         "got [(0, 'a', 1), (1, 'b', 5), (2, 'a', 3)]",
         "got ValueError('no')",
     ] == [line for line in done.stdout.splitlines() if line.startswith("got")]
+
+
+INTERRUPTED = """
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+import kstreamnb as ks
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as if the server were elsewhere
+other, own = Path("other").absolute(), Path("own").absolute()
+
+def slow(batches):
+    other.touch()
+    while not Path(f"{other}-ends").exists():
+        time.sleep(0.1)
+    yield from batches
+
+def endless(value):
+    own.touch()
+    time.sleep(600)
+
+def await_file(path):
+    while not path.exists():
+        time.sleep(0.05)
+
+def interrupt():
+    await_file(own)
+    os.kill(os.getpid(), signal.SIGINT)
+
+rows = []
+thread = threading.Thread(target=lambda: rows.extend(spark.range(1).coalesce(1).mapInArrow(slow, "id long").collect()))
+thread.start()
+await_file(other)
+threading.Thread(target=interrupt).start()
+builder = ks.StreamsBuilder("interrupted")
+builder.stream("in").map_values(endless).to("out")
+sample = ks.Sample.from_text("topic | key | value | time\\nin | a | 1 | 5")
+try:
+    ks.run(builder.build(), spark=spark, inputs=sample, spark_partitions=1)
+except KeyboardInterrupt:
+    print("got an interrupt", spark.range(3).count())  # with two slots, of which the other job has one
+Path(f"{other}-ends").touch()
+thread.join()
+print("got", rows)
+"""
+
+
+def test_an_interrupted_run_ends_its_job_and_no_other_of_the_session(tmp_path: Path) -> None:
+    """A user may work with the same session in other threads."""
+    root = Path(__file__).parents[2]
+    variables = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=variables, timeout=300
+    )
+    lines = [line[line.index("got") :] for line in done.stdout.splitlines() if "got" in line]
+    assert ["got an interrupt 3", "got [Row(id=0)]"] == lines, done.stderr

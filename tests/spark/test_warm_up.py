@@ -33,11 +33,13 @@ def daemons():
 """
 
 
-def run(program: str, **variables: str) -> str:
+def run(program: str, folder: Path | None = None, **variables: str) -> str:
     """Return what a program prints in a new process; it must not write to its error stream."""
     command = [sys.executable, "-c", BEGIN + program]
     environment = {**os.environ, "PYTHONPATH": ROOT, **variables}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, cwd=folder, timeout=600
+    )
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -86,18 +88,21 @@ def imported(_):
     import pyarrow
     product = numpy.ones((400, 400)) @ numpy.ones((400, 400))  # in several threads
     table = pyarrow.table({"a": numpy.arange(100_000) % 7}).group_by("a").aggregate([])
-    yield os.getppid(), "pandas" in sys.modules, int(product[0, 0]), len(table.to_pandas())
+    time.sleep(1)  # so that both slots have a worker
+    drawn = os.getpid(), numpy.random.rand()
+    yield os.getppid(), drawn, "pandas" in sys.modules, int(product[0, 0]), len(table.to_pandas())
 
 found = spark.sparkContext.parallelize(range(4), 4).mapPartitions(imported).collect()
-print(daemons() == {parent for parent, *_ in found}, {tuple(rest) for _, *rest in found})
+print(daemons() == {parent for parent, *_ in found}, {tuple(rest) for _, _, *rest in found})
+print(len({pid for _, (pid, _), *_ in found}), len({number for _, (_, number), *_ in found}))
 spark.stop()
 """
 
 
 @pytest.mark.spark
 def test_workers_are_forked_with_what_they_need() -> None:
-    """Their functions may use threads of native libraries, as in workers of Spark's own daemon."""
-    assert "True {(True, 400, 7)}\n" == run(WORKERS)
+    """Their functions may use threads of native libraries, and each draws other numbers, as with Spark's own daemon."""
+    assert "True {(True, 400, 7)}\n2 4\n" == run(WORKERS)
 
 
 INSTALLED = """
@@ -121,11 +126,19 @@ class Reader(DataSourceReader):
 
 
 @pytest.mark.spark
-def test_installed_sources_are_found_after_a_query(tmp_path: Path) -> None:
-    """Spark looks for them once, when it creates its first Python source: that is the one of the query."""
-    (tmp_path / "pyspark_installed.py").write_text(INSTALLED)
-    program = QUERY.replace("spark.stop()", 'print(spark.read.format("installed").load().collect())\nspark.stop()')
-    lines = run(program.format(folder=str(tmp_path), batches=1), PYTHONPATH=f"{ROOT}:{tmp_path}").splitlines()
+@pytest.mark.parametrize("path", ["installed", "elsewhere"])
+def test_installed_sources_are_found_after_a_query(tmp_path: Path, path: str) -> None:
+    """Spark looks for them once, when it creates its first Python source: that is the one of the query.
+
+    Its processes also look in the working directory, where a program in another folder does not.
+    """
+    installed, program = tmp_path / "installed", 'sys.path.remove("")\n' + QUERY
+    installed.mkdir()
+    (installed / "pyspark_installed.py").write_text(INSTALLED)
+    program = program.replace("spark.stop()", 'print(spark.read.format("installed").load().collect())\nspark.stop()')
+    program = program.format(folder=str(tmp_path), batches=1)
+    folder = installed if path == "elsewhere" else tmp_path
+    lines = run(program, folder, PYTHONPATH=f"{ROOT}:{tmp_path / path}").splitlines()
     assert "[Row(number=7)]" == lines[-1]
 
 
