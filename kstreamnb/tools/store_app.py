@@ -262,18 +262,18 @@ def _times(options: Mapping[str, str]) -> tuple[int, int]:
 
 def _time(options: Mapping[str, str], name: str, default: int) -> int:
     """Return an instant, given as milliseconds or ISO text."""
-    text = options.get(name)
-    if text is None:
+    if (text := options.get(name)) is None:
         return default
     try:
-        return instant_ms(int(text) if text.isascii() and text.removeprefix("-").isdigit() else text, name)
+        is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(-_FOREVER))
+        return instant_ms(int(text) if is_number else text, name)
     except ConfigError as error:
         raise _Refused(detailed(error)) from error
 
 
 def _limit(options: Mapping[str, str]) -> int:
     text = options.get("limit", str(_MOST_ROWS))
-    if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_ROWS:
+    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= _MOST_ROWS:
         return int(text)
     raise _Refused(f'limit must be an integer from 1 to {_MOST_ROWS:,}, got "{text}"')
 

@@ -134,7 +134,8 @@ def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreSe
         "/stores/names?as_of=0",
         "/stores/names/u1?from=0",
         "/stores/names/u1?as_of=",
-        *(f"/stores/clicks-per-user?limit={limit}" for limit in ("x", "-1", "0", "1001", "%C2%B2", "1e3")),
+        *(f"/stores/clicks-per-user?limit={limit}" for limit in ("x", "-1", "0", "1001", "%C2%B2", "1e3", "9" * 5_000)),
+        f"/stores/visits?from={'9' * 5_000}",
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(server: ks.monitoring.StoreServer, path: str) -> None:
