@@ -97,7 +97,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.kafka.replicated_crashes --runs $(or $(RUNS),1)
 	$(BIN)/python -m tests.cluster.crashes --runs $(or $(RUNS),1)
-	$(PYTEST) tests/kafka/test_slow_broker.py tests/kafka/test_quotas.py -m "kafka and slow"
+	$(PYTEST) tests/kafka/test_slow_broker.py tests/kafka/test_quotas.py tests/kafka/test_interrupts.py -m "kafka and slow"
 
 soak: $(READY) ## Run a deployment, a notebook and a test driver for MINUTES=5, and fail if one keeps more and more (needs Java 17)
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5)
