@@ -33,13 +33,11 @@ def daemons():
 """
 
 
-def run(program: str, folder: Path | None = None, **variables: str) -> str:
+def run(program: str, **variables: str) -> str:
     """Return what a program prints in a new process; it must not write to its error stream."""
     command = [sys.executable, "-c", BEGIN + program]
     environment = {**os.environ, "PYTHONPATH": ROOT, **variables}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, cwd=folder, timeout=600
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -126,19 +124,11 @@ class Reader(DataSourceReader):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("path", ["installed", "elsewhere"])
-def test_installed_sources_are_found_after_a_query(tmp_path: Path, path: str) -> None:
-    """Spark looks for them once, when it creates its first Python source: that is the one of the query.
-
-    Its processes also look in the working directory, where a program in another folder does not.
-    """
-    installed, program = tmp_path / "installed", 'sys.path.remove("")\n' + QUERY
-    installed.mkdir()
-    (installed / "pyspark_installed.py").write_text(INSTALLED)
-    program = program.replace("spark.stop()", 'print(spark.read.format("installed").load().collect())\nspark.stop()')
-    program = program.format(folder=str(tmp_path), batches=1)
-    folder = installed if path == "elsewhere" else tmp_path
-    lines = run(program, folder, PYTHONPATH=f"{ROOT}:{tmp_path / path}").splitlines()
+def test_installed_sources_are_found_after_a_query(tmp_path: Path) -> None:
+    """Spark looks for them once, when it creates its first Python source: that is the one of the query."""
+    (tmp_path / "pyspark_installed.py").write_text(INSTALLED)
+    program = QUERY.replace("spark.stop()", 'print(spark.read.format("installed").load().collect())\nspark.stop()')
+    lines = run(program.format(folder=str(tmp_path), batches=1), PYTHONPATH=f"{ROOT}:{tmp_path}").splitlines()
     assert "[Row(number=7)]" == lines[-1]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from dataclasses import dataclass
 from io import BytesIO
@@ -115,7 +114,8 @@ def _interpret(session: SparkSession) -> None:
     settings.setConfString(_CODEGEN_MODE, _INTERPRETED[_CODEGEN_MODE])
     field = java.java.lang.Class.forName("org.apache.spark.sql.internal.SQLConf$").getDeclaredField("fallbackConf")
     field.setAccessible(True)
-    field.set(None, java.java.lang.ThreadLocal.withInitial(java.com.google.common.base.Suppliers.ofInstance(settings)))
+    supplier = java.com.google.common.base.Suppliers.ofInstance(settings)
+    field.set(None, java.java.lang.ThreadLocal.withInitial(supplier))
 
 
 def _forget_setting_origins(session: SparkSession) -> None:
@@ -134,23 +134,21 @@ def _forget_setting_origins(session: SparkSession) -> None:
 def _declare(source: tuple[SparkSession, type[DataSource]]) -> None:
     """Hand Spark the pickled source and the function that reads it, for which it would start Python processes.
 
-    This uses `java/kstreamnb/DeclaredSource.java`. Spark would also look for sources among the modules that its Python
-    processes find, also in the JVM's working directory, where this process may not look.
+    This uses `java/kstreamnb/DeclaredSource.java`. Spark would also look for sources among the installed packages.
     """
     from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions  # other parameters before 4.3
 
     (session, kind), written = source, BytesIO()
-    java, system = _jvm(session).kstreamnb.DeclaredSource, _jvm(session).java.lang.System
+    java = _jvm(session).kstreamnb.DeclaredSource
     if not java.isAsked():
         raise OSError("it needs the patch batch-classes")
     made, rows = kind({}), int(session.conf.get(ARROW_ROWS))
     columns = StructType.fromDDL(made.schema())
     parts = {"reader": made.streamReader(columns), "data_source": made, "schema": columns}
     write_read_func_and_partitions(written, **parts, max_arrow_batch_size=rows, binary_as_bytes=True)
-    function = written.getvalue()[4:-4]  # between its length and the number of partitions
-    folders = [*sys.path, system.getProperty("user.dir"), *(system.getenv("PYTHONPATH") or "").split(os.pathsep)]
-    alone = not any(module.name.startswith("pyspark_") for module in iter_modules(folders))
-    java.declare(made.name(), bytearray(cloudpickle.dumps(made)), made.schema(), bytearray(function), alone)
+    function = bytearray(written.getvalue()[4:-4])  # between its length and the number of partitions
+    alone = not any(module.name.startswith("pyspark_") for module in iter_modules())
+    java.declare(made.name(), bytearray(cloudpickle.dumps(made)), made.schema(), function, alone)
 
 
 @dataclass

@@ -234,8 +234,10 @@ class QueryControl:
             error = error or self._failure(cause)
         elif handle.gone:
             error = jvm_gone(self.application)
-        else:  # a newer deployment in this session: Spark just stops this one
-            error = None if self.settings.trigger_ms is None else self._seen_overtaken()
+        elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
+            error = self._seen_overtaken()
+        else:
+            error = None
         handle.lock.release()
         if error is not None:
             self.fail(error, Actor.QUERY)

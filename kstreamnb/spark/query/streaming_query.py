@@ -44,13 +44,14 @@ def start_stream(
     session.conf.set("spark.kstreamnb.state", STATE)
     _PY4J_LOG.addFilter(_is_news)  # has no effect the second time
     name = f"kstreamnb-{deployment.key}"
+    again = entries_again(settings.files)
     read_settings = SourceSettings(
         source,
         deployment,
         settings.max_records,
         settings.tick_ms,
         settings.readers,
-        again=entries_again(settings.files),
+        again=again,
         bounded=settings.trigger_ms is None,
         follows=settings.trigger_ms == 0,
         growing=not deployment.stateful,
