@@ -6,9 +6,7 @@ Spark's own daemon imports nothing before it forks, so each of its workers impor
 from __future__ import annotations
 
 import gc
-import os
 
-import numpy
 import pandas
 import pyspark.worker
 from pyspark.daemon import manager
@@ -20,7 +18,5 @@ from kstreamnb.spark.query import warm_up_job
 IMPORTED = (pandas, pyspark.worker, warm_up_job)
 
 if __name__ == "__main__":
-    # Workers would draw the same numbers; Python seeds its own generator after a fork, NumPy does not.
-    os.register_at_fork(after_in_child=numpy.random.seed)
     gc.freeze()  # no worker has to search for garbage in what is imported
     manager()
