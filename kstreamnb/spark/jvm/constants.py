@@ -5,14 +5,8 @@ import re
 LOCAL_MASTER = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 """Masters whose executors are threads of the session's JVM; group 2 is the number of their slots."""
 
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's setting of how many rows it hands to Python at once."""
-
 LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
 """Spark's limit for the size of a function; larger ones become broadcasts, which stateful operators cannot read."""
-
-PATIENCE_S = 5.0
-"""How long a process that ends waits for its JVM, and for threads that call it: the JVM may have stopped answering."""
 
 NO_JVM = "the JVM does not answer: it was killed or ran out of memory"
 

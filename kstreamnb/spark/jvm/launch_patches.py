@@ -14,7 +14,6 @@ from py4j.clientserver import ClientServer
 from kstreamnb.kafka.java import java
 from kstreamnb.spark.jvm.home import HOME, JAR, jvm_folder
 from kstreamnb.spark.jvm.patches import Patch, note_no_effect
-from kstreamnb.spark.jvm.profiles import SETTINGS
 
 OPTIONS = "SPARK_SUBMIT_OPTS"  # options of the JVM that Spark's start script adds to those of the settings
 _MORE_CLASSES = "SPARK_DIST_CLASSPATH"  # that it adds to the class path
@@ -88,10 +87,8 @@ def _use_home_without_zip(launch: Launch) -> None:
     """Start the JVM with a Spark home of links that lacks ``python/``: workers then import the installed pyspark.
 
     Spark puts ``python/lib/pyspark.zip`` first on the path of its Python processes, and modules from a zip file are
-    compiled again by each process: most of a second, twice in a row at the start of every query. Workers are forked
-    from a process that has imported what they need, see `kstreamnb.spark.query.worker_daemon`.
+    compiled again by each process: most of a second, twice in a row at the start of every query.
     """
-    launch.settings |= SETTINGS["workers"]
     launch.environment["SPARK_HOME"] = str(launch.lasting / HOME)
 
 

@@ -28,7 +28,6 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conf import RuntimeConfig
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kstreamnb
@@ -39,7 +38,7 @@ from kstreamnb.errors import ConfigError, JvmGoneError, SparkError
 from kstreamnb.kafka.java import java, old_java_error, refuse_windows
 from kstreamnb.kafka.storage.temp_dirs import temp_dir
 from kstreamnb.masking import is_secret
-from kstreamnb.spark.jvm.constants import ARROW_ROWS, LOCAL_MASTER, NO_JVM, PATIENCE_S, WORKER_SETTINGS
+from kstreamnb.spark.jvm.constants import LOCAL_MASTER, NO_JVM, WORKER_SETTINGS
 from kstreamnb.spark.jvm.launch_patches import JVM_PATCHES, LAUNCH_PATCHES, OPTIONS, Launch, check_archive
 from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import SETTINGS, Profile, profile_settings
@@ -47,7 +46,6 @@ from kstreamnb.spark.jvm.session_patches import (
     END_PATCHES,
     QUERY_PATCHES,
     SESSION_PATCHES,
-    SOURCE_PATCHES,
     STREAM_PATCHES,
     STREAMING_PATCHES,
     RunningStream,
@@ -55,8 +53,10 @@ from kstreamnb.spark.jvm.session_patches import (
 from kstreamnb.spark.jvm.warm_up import end_warm_up, end_warm_ups
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASTER, _NAME, _PYTHON = "spark.master", "spark.app.name", "spark.pyspark.python"
 _JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_PATIENCE_S = 5.0
 _LOG_LINES = 5
 _LONGEST_FOLDER = 60  # of a socket: systems allow paths of 103 bytes, and Spark's names have 43
 
@@ -66,7 +66,7 @@ QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
-_STREAM_PATCHES = (*STREAMING_PATCHES, *SOURCE_PATCHES, *STREAM_PATCHES, *END_PATCHES)
+_STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
 """The patches that `spark_session` applies when it starts a session."""
 
@@ -134,8 +134,7 @@ def _new_session(
     arguments = {_MASTER: master, _NAME: app, **(settings or {})}
     explicit = {name: str(value) for name, value in arguments.items() if value is not None}
     submitted = is_submitted()
-    # The JVM that spark-submit has started; pyspark keeps its only connection after a session was stopped.
-    gateway = (SparkContext._gateway or launch_gateway()) if submitted else None  # noqa: SLF001
+    gateway = _gateway() if submitted else None
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
     start = SETTINGS["start"]
     chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
@@ -218,7 +217,9 @@ def _outside_settings() -> dict[str, str]:
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     with suppress(OSError):
         for line in (Path(folder or "") / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
-            settings |= re.findall(r"^\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
+            entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
+            if entry is not None:
+                settings[entry[1]] = entry[2]
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--conf", "-c", action="append", default=[])
     parser.add_argument("--master", dest=_MASTER)
@@ -228,12 +229,18 @@ def _outside_settings() -> dict[str, str]:
     return {**settings, **{name: value for name, value in options.items() if value is not None}}
 
 
+def _gateway() -> ClientServer:
+    """Return the connection to the JVM that ``spark-submit`` has started; there is one for this process."""
+    return SparkContext._gateway or launch_gateway()  # noqa: SLF001 - kept by pyspark after a session was stopped
+
+
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
     end_jvm()  # pyspark would start the context in the JVM of a stopped session, with that session's heap
     # pyspark writes them into the JVM's command line, which every user of the machine can read.
     conf = SparkConf(loadDefaults=False).setAll([each for each in settings.items() if not is_secret(each[0])])
-    _logs.append(log := launch.folder / "spark.log")
+    log = launch.folder / "spark.log"
+    _logs.append(log)
     options = " ".join([os.environ.get(OPTIONS, ""), *map('"{}"'.format, launch.options)]).strip()
     # pyspark's first call needs it; that call reports an error.
     imports = background(partial(import_module, "pyspark.testing.utils"), "imports", died=lambda error: None)
@@ -269,7 +276,7 @@ def _await_end(jvm: Popen[bytes]) -> None:
     if jvm.stdin is not None:
         jvm.stdin.close()
     with suppress(TimeoutExpired):
-        jvm.wait(PATIENCE_S)
+        jvm.wait(_PATIENCE_S)
 
 
 @contextmanager
@@ -340,7 +347,8 @@ def active_session() -> SparkSession | None:
 
 def _forget_session() -> None:
     """Have pyspark forget its session, and end the JVM."""
-    SparkSession._instantiatedSession = SparkSession._activeSession = SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001
     end_jvm()
 
 
@@ -405,8 +413,8 @@ def run_session(spark: SparkSession) -> SparkSession:
         return spark
     end_warm_up(spark)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - has no public name
-    if session.conf.get(ARROW_ROWS) == QUERY_SETTINGS[ARROW_ROWS]:
-        session.conf.set(ARROW_ROWS, "50000")
+    if session.conf.get(_ARROW_ROWS) == QUERY_SETTINGS[_ARROW_ROWS]:
+        session.conf.set(_ARROW_ROWS, "50000")
     for name, value in WORKER_SETTINGS.items():
         session.conf.set(name, spark.sparkContext.getConf().get(name, value))
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf))
@@ -418,12 +426,6 @@ def streaming_session(spark: SparkSession, *, local_files: bool = True) -> Spark
     session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf))
     return session
-
-
-def register_source(spark: SparkSession, kind: type[DataSource]) -> None:
-    """Register the source of a query."""
-    apply_patches(SOURCE_PATCHES, (spark, kind), _disabled(spark.conf))
-    spark.dataSource.register(kind)
 
 
 def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:

@@ -7,19 +7,15 @@ import os
 import signal
 import threading
 from dataclasses import dataclass
-from io import BytesIO
-from pkgutil import iter_modules
 
 from py4j import java_gateway
 from py4j.clientserver import ClientServer, ClientServerConnection, FinalizerWorker
 from py4j.java_gateway import JavaObject, JVMView
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
-from kstreamnb.spark.jvm.constants import ARROW_ROWS, LOCAL_MASTER
+from kstreamnb.spark.jvm.constants import LOCAL_MASTER
 from kstreamnb.spark.jvm.patches import Patch
 from kstreamnb.spark.jvm.warm_up import warm_up
 
@@ -59,7 +55,8 @@ def _silence_connections(session: SparkSession) -> None:
     def note(*_: object) -> None:
         _LOG.debug("the JVM closed its connection for accumulators", exc_info=True)
 
-    session.sparkContext._accumulatorServer.handle_error = note  # noqa: SLF001 - has no public name
+    server = session.sparkContext._accumulatorServer  # noqa: SLF001 - has no public name
+    server.handle_error = note
 
 
 def _has_caller(record: logging.LogRecord) -> bool:
@@ -131,26 +128,6 @@ def _forget_setting_origins(session: SparkSession) -> None:
     notes.set(session.sparkContext._jsc.hadoopConfiguration(), java.java.util.concurrent.ConcurrentHashMap())  # noqa: SLF001
 
 
-def _declare(source: tuple[SparkSession, type[DataSource]]) -> None:
-    """Hand Spark the pickled source and the function that reads it, for which it would start Python processes.
-
-    This uses `java/kstreamnb/DeclaredSource.java`. Spark would also look for sources among the installed packages.
-    """
-    from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions  # other parameters before 4.3
-
-    (session, kind), written = source, BytesIO()
-    java = _jvm(session).kstreamnb.DeclaredSource
-    if not java.isAsked():
-        raise OSError("it needs the patch batch-classes")
-    made, rows = kind({}), int(session.conf.get(ARROW_ROWS))
-    columns = StructType.fromDDL(made.schema())
-    parts = {"reader": made.streamReader(columns), "data_source": made, "schema": columns}
-    write_read_func_and_partitions(written, **parts, max_arrow_batch_size=rows, binary_as_bytes=True)
-    function = bytearray(written.getvalue()[4:-4])  # between its length and the number of partitions
-    alone = not any(module.name.startswith("pyspark_") for module in iter_modules())
-    java.declare(made.name(), bytearray(cloudpickle.dumps(made)), made.schema(), function, alone)
-
-
 @dataclass
 class RunningStream:
     """A stream that was just started.
@@ -186,7 +163,8 @@ def _close(running: RunningStream) -> None:
 
     Raises: OSError that names the stores that could not be closed, after the others.
     """
-    if failures := _jvm(running.session).kstreamnb.StreamStores.close(running.stream.runId):
+    failures = _jvm(running.session).kstreamnb.StreamStores.close(running.stream.runId)
+    if failures:
         raise OSError(failures)
 
 
@@ -207,7 +185,6 @@ QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
-SOURCE_PATCHES = (Patch("declared-source", "starts six Python processes less", _always, _declare, since=(4, 3)),)
 STREAM_PATCHES = (
     Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits, since=(4, 2)),
 )

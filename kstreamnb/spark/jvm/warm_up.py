@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
 from kstreamnb.background import background
-from kstreamnb.spark.jvm.constants import PATIENCE_S, WORKER_SETTINGS
+from kstreamnb.spark.jvm.constants import WORKER_SETTINGS
 
 _LOG = logging.getLogger(__name__)
+_PATIENCE_S = 5.0
 _warm_ups: list[WarmUp] = []
 
 
@@ -37,7 +38,7 @@ def end_warm_ups() -> None:
     for each in _warm_ups:
         each.unwanted.set()
         for thread in (each.thread, each.canceller):
-            thread.join(PATIENCE_S)
+            thread.join(_PATIENCE_S)  # the JVM may have stopped answering
 
 
 class WarmUp:

@@ -21,7 +21,7 @@ from kstreamnb.spark.execution.rows import ROW_SCHEMA, RowFunction
 from kstreamnb.spark.execution.state_log import STATE
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
-from kstreamnb.spark.jvm.session import register_source, streaming_session
+from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction
@@ -57,7 +57,7 @@ def start_stream(
         growing=not deployment.stateful,
         topics=deployment.application.inputs,
     )
-    register_source(session, source_class(name, read_settings))
+    session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     if last is not None:
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last, ROW_SCHEMA)

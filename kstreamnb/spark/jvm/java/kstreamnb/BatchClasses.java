@@ -12,12 +12,11 @@ import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
 /**
- * Adds calls of {@link BatchCache}, {@link DeclaredState} and {@link DeclaredSource} to six methods of Spark before Spark
- * loads their classes. Spark repeats two for every batch, with the same result: it runs its analyzer for each encoder of
- * each copy of a stateful operator, and reads its own classes to find out what its own closures refer to. The third, for
- * every row that goes to Python, adds up the sizes of all columns of the rows before it, to limit the bytes of an Arrow
- * batch. The others start Python processes when a query starts: to ask a stateful operator for its state, to create a
- * source, and to ask how it is read.
+ * Adds calls of {@link BatchCache} and {@link DeclaredState} to four methods of Spark before Spark loads their classes. Spark
+ * repeats two for every batch, with the same result: it runs its analyzer for each encoder of each copy of a stateful
+ * operator, and reads its own classes to find out what its own closures refer to. The third, for every row that goes to
+ * Python, adds up the sizes of all columns of the rows before it, to limit the bytes of an Arrow batch. The fourth starts a
+ * Python process when a query starts, to ask a stateful operator for its state.
  *
  * <p>An agent could do the same, but Java passes each class that it loads to an agent, and reads it from its jar for that,
  * even if the class comes from an archive of classes.
@@ -29,13 +28,6 @@ public final class BatchClasses {
     private static final String STATEFUL = "org/apache/spark/sql/execution/python/streaming/TransformWithStateInPySparkExec$";
     private static final String RUNNER =
         "org/apache/spark/sql/execution/python/streaming/TransformWithStateInPySparkPythonPreInitRunner";
-    private static final String SOURCE = "org/apache/spark/sql/execution/datasources/v2/python/UserDefinedPythonDataSource";
-    private static final String CREATED = "org/apache/spark/sql/execution/datasources/v2/python/PythonDataSourceCreationResult";
-    private static final String READ = "org/apache/spark/sql/execution/datasources/v2/python/PythonDataSourceReadInfo";
-    private static final String TYPES = "org/apache/spark/sql/types/StructType";
-    private static final String OPTIONS = "org/apache/spark/sql/util/CaseInsensitiveStringMap";
-    private static final String CREATES = "(Ljava/lang/String;L" + OPTIONS + ";Lscala/Option;)L" + CREATED + ";";
-    private static final String READS = "(L" + CREATED + ";L" + TYPES + ";Z)L" + READ + ";";
     private static final String CACHE = "kstreamnb/BatchCache";
     private static final String OBJECT = "java/lang/Object";
 
@@ -47,13 +39,12 @@ public final class BatchClasses {
         final Method define = ClassLoader.class.getDeclaredMethod(
             "defineClass", String.class, byte[].class, int.class, int.class, ProtectionDomain.class);
         define.setAccessible(true); // Spark starts its JVM with --add-opens for this package
-        for (final String name : new String[] {ENCODER, CLEANER, INPUT, STATEFUL, SOURCE}) {
+        for (final String name : new String[] {ENCODER, CLEANER, INPUT, STATEFUL}) {
             try (InputStream file = loader.getResourceAsStream(name + ".class")) {
                 final byte[] bytes = changed(name, file.readAllBytes());
                 define.invoke(loader, null, bytes, 0, bytes.length, BatchClasses.class.getProtectionDomain());
             }
         }
-        DeclaredSource.ask();
     }
 
     private static byte[] changed(final String name, final byte[] bytes) {
@@ -68,10 +59,8 @@ public final class BatchClasses {
                 final boolean cleans = method.equals("clean") && descriptor.equals("(Ljava/lang/Object;ZZ)Ljava/lang/Object;");
                 final boolean limits = name.equals(INPUT) && method.startsWith("underBatchSizeLimit");
                 final boolean declares = name.equals(STATEFUL) && method.equals("runPreInitRunner");
-                final boolean creates = method.equals("createDataSourceInPython") && descriptor.equals(CREATES);
-                final boolean reads = method.equals("createReadInfoInPython") && descriptor.equals(READS);
                 return encodes ? new Encodes(next) : cleans ? new Cleans(next) : limits ? new Limits(next)
-                    : declares ? new Declares(next) : creates ? new Known(next, false) : reads ? new Known(next, true) : next;
+                    : declares ? new Declares(next) : next;
             }
         }, ClassReader.EXPAND_FRAMES);
         return writer.toByteArray();
@@ -155,39 +144,6 @@ public final class BatchClasses {
             visitInsn(Opcodes.RETURN);
             visitLabel(other);
             visitFrame(Opcodes.F_NEW, 2, new Object[] {STATEFUL, RUNNER}, 0, new Object[0]);
-        }
-    }
-
-    /** Returns what is declared of a source; starts a Python process only for others. */
-    private static final class Known extends MethodVisitor {
-        private final boolean reads;
-
-        Known(final MethodVisitor next, final boolean reads) {
-            super(Opcodes.ASM9, next);
-            this.reads = reads;
-        }
-
-        @Override
-        public void visitCode() {
-            super.visitCode();
-            final Label absent = new Label();
-            final String asked = "kstreamnb/DeclaredSource";
-            visitVarInsn(Opcodes.ALOAD, 1);
-            if (reads) {
-                visitVarInsn(Opcodes.ILOAD, 3);
-                visitMethodInsn(Opcodes.INVOKESTATIC, asked, "reader", "(L" + CREATED + ";Z)L" + READ + ";", false);
-            } else {
-                visitMethodInsn(Opcodes.INVOKESTATIC, asked, "created", "(Ljava/lang/String;)L" + CREATED + ";", false);
-            }
-            visitInsn(Opcodes.DUP);
-            visitJumpInsn(Opcodes.IFNULL, absent);
-            visitInsn(Opcodes.ARETURN);
-            visitLabel(absent);
-            final Object[] locals = reads
-                ? new Object[] {SOURCE, CREATED, TYPES, Opcodes.INTEGER}
-                : new Object[] {SOURCE, "java/lang/String", OPTIONS, "scala/Option"};
-            visitFrame(Opcodes.F_NEW, 4, locals, 1, new Object[] {reads ? READ : CREATED});
-            visitInsn(Opcodes.POP);
         }
     }
 
