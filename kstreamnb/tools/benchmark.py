@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # clients of Kafka and pyspark come with extras
 _WORDS = ["the", "duck", "looks", "calm", "on", "the", "stream", "and", "paddles", "like", "mad", "below"]
 _WARM_UP_S = 15.0
 _GUARANTEES = ("exactly_once", "at_least_once")
-_DAEMONS = (b"pyspark.daemon", b"kstreamnb.spark.query.worker_daemon")  # modules whose processes fork workers
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ def python_workers() -> list[int]:
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parents[int(path.name)] = int((path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-            if any(name in (path / "cmdline").read_bytes() for name in _DAEMONS):
+            if b"pyspark.daemon" in (path / "cmdline").read_bytes():
                 daemons.add(int(path.name))
         except OSError:  # it has just ended
             continue
