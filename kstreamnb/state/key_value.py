@@ -114,7 +114,7 @@ class KeyValueRows(Store[Hashable, Any]):
         """Replace get and put by minimal closures: operators call them for each record."""
         raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
         least, most, text = -self.values.small, self.values.small, self.values.text
-        encode, decode, most, make = self.values.encode, self.values.decode, self.values.most, tuple.__new__
+        encode, decode, copies, make = self.values.encode, self.values.decode, self.values.most, tuple.__new__
 
         def get(key: object) -> object:
             row = find(key)
@@ -126,7 +126,7 @@ class KeyValueRows(Store[Hashable, Any]):
             if type(value) is tuple and (old := find(key)) is not None:
                 part = value[0]
                 kind = type(part)
-                if kind is CopiedValue and len(raw) < most:
+                if kind is CopiedValue and len(raw) < copies:
                     value = make(EncodedRow, value)
                 elif not ((kind is int and least < part < most) or (kind is text and part.isascii())):
                     value = stamped(encode(part), value[1])
