@@ -243,14 +243,17 @@ class _Trace:
 
     def _put(self, code: Code, key: Hashable, time_ms: int | None, read: int) -> list[int]:
         """Return where a version that was read had been put: as the latest one, or late into a segment."""
-        rows = {at: (raw_key, self._log[at][3]) for raw_key, writes in self._index.writes(code.task, code.node).items()
-                if raw_key is not None and raw_key[0] == key for at in writes if at < read}  # fmt: skip
-        written = [
-            (at, raw_key[1] == LATEST_ROW, row) for at, (raw_key, row) in sorted(rows.items()) if row is not None
-        ]
-        latest = [at for at, is_latest, row in written if is_latest and row[1] == time_ms]
-        late = [at for at, is_latest, row in written if not is_latest and time_ms in dict(row[1])]
-        return latest[-1:] or late[:1]
+        latest, late = list[int](), list[int]()
+        for raw_key, writes in self._index.writes(code.task, code.node).items():
+            if raw_key is None or raw_key[0] != key:
+                continue
+            for at in writes:
+                row = self._log[at][3] if at < read else None
+                if row is not None and raw_key[1] == LATEST_ROW and row[1] == time_ms:
+                    latest.append(at)
+                elif row is not None and raw_key[1] != LATEST_ROW and time_ms in dict(row[1]):
+                    late.append(at)
+        return [max(latest)] if latest else sorted(late)[:1]
 
     # --- locating entries ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
