@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
 from threading import Event
 from time import sleep
@@ -20,6 +21,7 @@ from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
 from kstreamnb.spark.io.slot_sink import SlotPublisher, SlotSink
+from kstreamnb.spark.query.query import Query
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -169,6 +171,26 @@ def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish
         assert counts(records) == seen[-1][1]
     else:
         assert "watchers need live=True to read stores" in seen[0][1]
+
+
+@pytest.mark.parametrize("wait", [Query.await_input, Query.stop])
+def test_a_wait_for_the_input_or_the_end_includes_the_watchers(bench: Bench, wait: Callable[[Query], Any]) -> None:
+    """So a cell that waits and then shows what its watcher has collected shows the last batch, too."""
+    name, begun, done, called = f"watched-by-{wait.__name__}", list[int](), list[int](), Event()
+
+    def collect(figures: Any) -> None:
+        begun.append(figures.number)
+        called.set()
+        sleep(1)
+        done.append(figures.number)
+
+    bench.fill(f"{name}-in", 0, 2)
+    query = bench.deploy(counting(name))
+    query.watch(collect)
+    bench.fill(f"{name}-in", 5, 2)
+    assert called.wait(PATIENCE_S)
+    wait(query)
+    assert begun == done
 
 
 def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_waiting(bench: Bench) -> None:

@@ -56,6 +56,7 @@ class BatchAction:
 
     Attributes:
         last: the last published batch, without its output; number -1 before the first.
+        told: the number of the last batch whose watchers have returned; -1 before the first.
         busy: held while a batch is published.
         pipeline: publishes a batch while Spark computes the next; None if Spark waits for each of them.
         slow: the batch that runs longer than it should; None if there is none.
@@ -68,6 +69,7 @@ class BatchAction:
         self.sink, self.stores, self.log, self.lifecycle = sink, stores, log, lifecycle
         self.book = MetricsBook(log.application)
         self.last = QueryBatch(-1, "", {}, 0, BatchOutput())
+        self.told = -1
         self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
         self._turn = threading.Lock()  # held from the arrival of a batch until its watchers were called
@@ -89,7 +91,7 @@ class BatchAction:
             return
         try:
             self.last = QueryBatch.of(number, checkpoint.last_line(f"offsets/{number}"), BatchOutput())
-            self._read = self.last.positions
+            self.told, self._read = number, self.last.positions
         except (OSError, ValueError, LookupError) as error:  # damaged: Spark repairs it, or ends with an error
             self.log.warn("checkpoint unread", batch=number, error=reason_of(error))
 
@@ -144,10 +146,20 @@ class BatchAction:
             finally:
                 self.busy.release()
             self._tell(batch, done, figures)
+            self.told = batch.number
             return True
         finally:
             self.stores.thread = None
             self._turn.release()
+
+    def await_watchers(self, timeout_s: float) -> bool:
+        """Wait for a limited time until the batch in hand is published and its watchers have returned; returns whether
+        they have.
+        """
+        returned = self._turn.acquire(timeout=timeout_s)
+        if returned:
+            self._turn.release()
+        return returned
 
     def is_caller(self) -> bool:
         """Return whether this thread handles a batch: a watcher or the sink runs, and the stream waits for it."""

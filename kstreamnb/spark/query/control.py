@@ -165,8 +165,7 @@ class QueryControl:
                 self.action.pipeline = None
             if not self.files.exists("metadata"):  # Spark would start with empty state
                 raise checkpoint_missing(self.files, self.application)
-        error = None if takes_over else self._overtaken()
-        if error is not None:
+        if not takes_over and (error := self._overtaken()):
             raise error
         begun, expected = begun_partitions(self.files), self.deployment.spark_partitions
         if self.deployment.stateful and begun not in (None, expected):
@@ -279,7 +278,7 @@ class QueryControl:
         return True
 
     def stop(self) -> None:
-        """Stop within 5 s, for the user; a batch that is being published may finish."""
+        """Stop within 5 s, for the user; a batch that is being published may finish, and its watchers may return."""
         before = self.lifecycle.apply(LifecycleEvent.STOP, Actor.USER)
         if self.action.is_caller():  # the stream waits for this thread
             background(partial(self._finish_stop, before), "kstreamnb-stop")
@@ -305,7 +304,7 @@ class QueryControl:
         self._halt()
 
     def _halt(self, *, starting: bool = False) -> None:
-        """Stop the stream, after the batch that is being published if it takes no longer than 2 s.
+        """Stop the stream, after the batch that is being published and its watchers if they take no longer than 2 s.
 
         Does nothing if a later start has begun, unless it is that start which calls it.
         """
@@ -314,9 +313,7 @@ class QueryControl:
                 return
             end, action, ending = time.monotonic() + _STOP_S, self.action, None
             try:
-                if action.busy.acquire(timeout=_PUBLISH_S):
-                    action.busy.release()
-                else:
+                if not action.await_watchers(_PUBLISH_S):
                     action.sink.close()
             finally:  # also after Ctrl-C: a stream that continued would publish for a query that shows as stopped
                 if self.handle is not None:
@@ -325,8 +322,7 @@ class QueryControl:
                 ending.join(max(0.1, end - time.monotonic()))
                 if ending.is_alive():
                     action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
-            if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
-                action.busy.release()
+            action.await_watchers(max(0.1, end - time.monotonic()))
             action.sink.close()
             if self.handle is not None:
                 self.handle.lock.release()

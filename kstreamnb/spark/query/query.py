@@ -117,7 +117,7 @@ class Query(Suggesting):
         return not self.is_active()
 
     def await_input(self, timeout_s: float = 60.0) -> bool:
-        """Wait until every record that the input topics contain now has been processed.
+        """Wait until every record that the input topics contain now has been processed, and watchers know of it.
 
         Args:
             timeout_s: seconds to wait at most. Default: 60.
@@ -139,15 +139,14 @@ class Query(Suggesting):
 
         with under_way("records", look=look):
             wait_until(lambda: self._reached(goal) or not self.is_active(), end - time.monotonic(), pause_s=0.01)
-        error = None if self.is_active() else self.exception()
-        if error is not None:
+        if not self.is_active() and (error := self.exception()):
             raise error
         return self._reached(goal)
 
     def _reached(self, goal: Offsets) -> bool:
-        """Return whether all offsets are processed."""
+        """Return whether all offsets are processed, and the watchers of the last batch have returned."""
         last = self.control.action.last
-        return last.number >= 0 and not count_between(last.positions, goal)
+        return 0 <= last.number <= self.control.action.told and not count_between(last.positions, goal)
 
     def status(self, *, lag: bool = True) -> QueryStatus:
         """Return the state of the query now.
@@ -258,7 +257,7 @@ class Query(Suggesting):
         return hand_over(self, timeout_s)
 
     def stop(self) -> None:
-        """Stop within 5 s, after the batch in progress if possible; the checkpoint stays.
+        """Stop within 5 s, after the batch in progress and its watchers if possible; the checkpoint stays.
 
         Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
         Within a watcher or a sink it returns at once, and the stream ends after the batch that they handle.
