@@ -152,12 +152,11 @@ class BatchAction:
             self.stores.thread = None
             self._turn.release()
 
-    def await_watchers(self, timeout_s: float) -> bool:
+    def await_watchers(self, timeout_s: float = 60.0) -> bool:
         """Wait for a limited time until the batch in hand is published and its watchers have returned; returns whether
         they have.
         """
-        returned = self._turn.acquire(timeout=timeout_s)
-        if returned:
+        if returned := self._turn.acquire(timeout=timeout_s):
             self._turn.release()
         return returned
 

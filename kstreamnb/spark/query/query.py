@@ -94,6 +94,8 @@ class Query(Suggesting):
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
 
+        The watchers of the last batch have returned then, unless they take longer than a minute.
+
         Args:
             timeout_s: seconds to wait at most; by default without limit.
 

@@ -136,6 +136,7 @@ def _on_batch(action: BatchAction, settings: StreamSettings) -> Callable[[DataFr
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
             name_input(error, application.inner, application.external)
+            action.await_watchers()  # of the batch before, which may be published beside this one
             action.failed(error)
             raise
         action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
