@@ -40,8 +40,13 @@ def test_spark_writes_no_snapshot_of_a_query_that_was_stopped(bench: Bench) -> N
     assert query.restart().await_input(PATIENCE_S)
 
 
-def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench) -> None:
-    """Spark cancels them, and lets their workers compute."""
+def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark cancels them, and lets their workers compute.
+
+    On a busy machine they may take longer than a stop waits, which is longer here.
+    """
+    monkeypatch.setattr("kstreamnb.spark.query.control._STOP_S", PATIENCE_S)
+    monkeypatch.setattr("kstreamnb.spark.query.streaming_query._STOP_MS", int(PATIENCE_S * 1000))
 
     def slow(value: int) -> int:
         time.sleep(0.05)
