@@ -57,7 +57,7 @@ class Query(Suggesting):
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint)
         ...     done = query.await_input()
-        ...     print(query.store("counts")["a"], query.status().lag, query.status().state)
+        ...     print(query.store("counts")["a"], query.status().batch, query.status().state)
         ...     query.stop()
         2 0 running
     """
