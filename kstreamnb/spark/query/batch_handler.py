@@ -152,11 +152,13 @@ class BatchAction:
             self.stores.thread = None
             self._turn.release()
 
-    def await_watchers(self, timeout_s: float = 60.0) -> bool:
-        """Wait for a limited time until the batch in hand is published and its watchers have returned; returns whether
-        they have.
+    def await_watchers(self, timeout_s: float = -1) -> bool:
+        """Wait until the batch in hand is published and its watchers have returned; returns whether they have.
+
+        ``timeout_s`` is seconds to wait at most; without limit by default.
         """
-        if returned := self._turn.acquire(timeout=timeout_s):
+        returned = self._turn.acquire(timeout=timeout_s)
+        if returned:
             self._turn.release()
         return returned
 

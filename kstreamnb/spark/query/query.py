@@ -94,7 +94,7 @@ class Query(Suggesting):
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
 
-        The watchers of the last batch have returned then, unless they take longer than a minute.
+        The watchers of the last batch have returned then.
 
         Args:
             timeout_s: seconds to wait at most; by default without limit.
