@@ -203,7 +203,7 @@ def test_a_wait_for_the_input_or_the_end_includes_the_watchers(bench: Bench, wai
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_end_of_a_run_includes_the_watchers_of_the_batch_before(bench: Bench, *, fails: bool) -> None:
-    """Whether its input ends or a record of the next batch fails: the batch is published beside the stream."""
+    """Both if its input ends and if a record of the next batch fails: the batch is published beside the stream."""
     name, collect = f"run-watched-{fails}", Slow()
     builder = ks.StreamsBuilder(name)
     rows = builder.stream(f"{name}-in", value_serde="long")

@@ -241,10 +241,12 @@ class BatchAction:
     def failed(self, error: KStreamError) -> None:
         """Record the reason why the stream ends; no further batch is accepted.
 
-        A stop waits a short time for a batch, then closes the writer. That batch has not failed: it runs again.
+        A stop, or a restart, waits a short time for a batch, then closes the writer. That batch has not failed: it runs
+        again.
         """
         self._failure = error
-        if self.lifecycle.state is not State.STOPPING or not isinstance(error, ApplicationStateError | BrokerError):
+        ends = self.lifecycle.state in (State.STOPPING, State.STARTING)
+        if not ends or not isinstance(error, ApplicationStateError | BrokerError):
             self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:

@@ -159,7 +159,7 @@ class QueryControl:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
         if (handle := self.handle) is not None:
             self._halt(starting=True)
-            wait_until(lambda: not handle.active(), _LATE_S)  # two cannot work on one checkpoint
+            wait_until(lambda: not handle.active() and not self.action.busy.locked(), _LATE_S)  # one at a time
             if self.action.pipeline is not None:
                 self.action.pipeline.end()
                 self.action.pipeline = None
