@@ -143,9 +143,8 @@ class RecordProducer:
             finally:
                 self._reporting.discard(threading.get_ident())
 
-        arguments: dict[str, object] = {"headers": list(headers), "on_delivery": report}
-        if partition is not None:
-            arguments["partition"] = partition
+        chosen = -1 if partition is None else partition  # -1 leaves the choice to librdkafka
+        arguments: dict[str, object] = {"headers": list(headers), "on_delivery": report, "partition": chosen}
         if timestamp is not None:
             arguments["timestamp"] = sendable_time(timestamp)
         block_ms = self._block_ms if max_block is None else duration_ms(max_block, "longest wait for room")
@@ -289,13 +288,18 @@ class BatchWriter:
         """Make a member of the group that commits positions, for tools that show lag."""
         return client(Consumer, connection(self.servers, group_id=self.application, enable_auto_commit=False))
 
-    def close(self) -> None:
-        """Close the connections. A batch that another thread is publishing is aborted, or fails, first."""
+    def close(self, timeout_s: float = -1) -> None:
+        """Close the connections. A batch that another thread is publishing is aborted, or fails, first.
+
+        ``timeout_s`` is seconds to wait for that at most, without limit by default: a broker may not answer. The
+        connections stay then until the next `open`.
+        """
         self._closing.set()
-        with self._publishing:
+        if self._publishing.acquire(timeout=timeout_s):
             group, self._group, self._producer = self._group, None, None
-        if group is not None:
-            group.close()
+            self._publishing.release()
+            if group is not None:
+                group.close()
 
 
 def send_all(

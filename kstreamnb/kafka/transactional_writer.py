@@ -435,9 +435,8 @@ class TransactionalWriter(BatchWriter):
             return overtaken(self.application, f"Kafka says: {reason.str()}")
         if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             self._timeout_ms = self._first_timeout_ms
-        again = "the batch is published after a restart"
         what = f'publishing for "{self.application}" as "{transactional_id(self.application, self.slot)}"'
-        return kafka_error(what, error, self.servers, hint=again)
+        return kafka_error(what, error, self.servers, hint="the batch is published after a restart")
 
     def _drop(self, producer: Producer) -> KafkaError | None:
         """Abort the open transaction and close; returns the error of the abort, None if it succeeded."""

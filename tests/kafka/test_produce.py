@@ -20,6 +20,7 @@ from kstreamnb.kafka.partitioners import RoundRobin
 from kstreamnb.kafka.producer import RecordProducer, produce
 from kstreamnb.samples import Sample
 from kstreamnb.simulation.log import create_topic
+from tests.kafka.apps import PATIENCE_S
 from tests.unit.simulation.test_log import by_level, by_user
 
 pytestmark = pytest.mark.kafka
@@ -50,7 +51,7 @@ def test_a_future_gives_the_record_with_its_offset(servers, topic):
     sent = [future.result() for future in futures]
     assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [record.partition for record in sent]
     assert sorted(sent) == sorted(record for record, error in told if error is None)
-    sample = Sample.capture(servers, orders, value_serde=Serdes.long())
+    sample = Sample.capture(servers, orders, value_serde=Serdes.long(), seconds=PATIENCE_S)
     assert sorted(sent) == sorted(sample)
 
 
@@ -84,10 +85,11 @@ def test_a_sample_goes_to_kafka_and_comes_back(servers, topic):
     orders = topic(2)
     sample = Sample.from_records([TopicRecord(orders, 1, n, 5 + n, "k", n) for n in range(5)])
     assert 5 == produce(servers, sample, keep_partitions=True)
-    assert sample == Sample.capture(servers, orders)
+    assert sample == Sample.capture(servers, orders, seconds=PATIENCE_S)
     assert 5 == produce(servers, sample)
     own = partition_for(b"k", 2)
-    assert 5 + 5 * own == sum(record.partition == own for record in Sample.capture(servers, orders))
+    both = Sample.capture(servers, orders, seconds=PATIENCE_S)
+    assert 5 + 5 * own == sum(record.partition == own for record in both)
 
 
 def test_what_cannot_be_sent_is_told(servers, topic):

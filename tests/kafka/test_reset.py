@@ -7,9 +7,10 @@ import time
 import pytest
 from confluent_kafka import Consumer
 
+from kstreamnb.background import wait_until
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, FencedError
-from kstreamnb.kafka.application_reset import reset
+from kstreamnb.kafka.application_reset import committed_positions, reset
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.storage.checkpoint_files import LocalFiles
@@ -31,6 +32,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text("{}")
+    assert wait_until(lambda: committed_positions(admin, name), PATIENCE_S)  # a moment after the output is readable
     plan = reset(servers, name, checkpoint=checkpoint, dry_run=True)
     assert (tuple(sorted([f"{name}-commits", changelog])), True, LocalFiles(checkpoint)) == (
         plan.topics,

@@ -276,7 +276,7 @@ def test_connections_that_last_sign_in_again(secured: Secured, login: str) -> No
     seconds, secured.tokens.seconds = secured.tokens.seconds, 2 * REAUTH_S
     me, name = _settings(secured, login), f"shop-again-{login}"
     try:
-        _granted(lambda: ks.kafka.Admin(me).create_topic(name))
+        _granted(lambda: ks.kafka.Admin(me).create_topic(name, exists_ok=True))
         follower = TopicFollower(me, {name: {0: 0}}, most=100)
         with closing(follower), closing(TransactionalWriter(me, name, "q1")) as writer:
             writer.open()

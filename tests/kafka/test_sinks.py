@@ -49,7 +49,7 @@ def test_parquet_files_are_written_once(bench: Bench) -> None:
 class Failing(sqlite3.Connection):
     """Fails on its third commit."""
 
-    left = 2
+    left: int
 
     def commit(self) -> None:
         """Commit, or not."""
@@ -64,6 +64,7 @@ def test_a_table_and_its_position_move_together_or_not_at_all(bench: Bench, capl
 
     The database's text, which may quote a row, is in no log, also not in Py4J's.
     """
+    Failing.left = 2
     records = bench.fill("rows-in", 40)
     path = bench.folder / "shop.db"
     failing = ks.spark.DatabaseSink(lambda: sqlite3.connect(path, factory=Failing), {"rows-out": "stock"})

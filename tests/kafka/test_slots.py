@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import accumulate
 from threading import Event
 from time import sleep
@@ -173,24 +174,48 @@ def test_watchers_read_the_state_of_their_batch_or_nothing(bench: Bench, publish
         assert "watchers need live=True to read stores" in seen[0][1]
 
 
+class Slow:
+    """A watcher that takes a second for each batch."""
+
+    def __init__(self) -> None:
+        self.begun, self.done, self.called = list[int](), list[int](), Event()
+
+    def __call__(self, figures: Any) -> None:
+        """Note the batch before and after the second."""
+        self.begun.append(figures.number)
+        self.called.set()
+        sleep(1)
+        self.done.append(figures.number)
+
+
 @pytest.mark.parametrize("wait", [Query.await_input, Query.stop])
 def test_a_wait_for_the_input_or_the_end_includes_the_watchers(bench: Bench, wait: Callable[[Query], Any]) -> None:
     """So a cell that waits and then shows what its watcher has collected shows the last batch, too."""
-    name, begun, done, called = f"watched-by-{wait.__name__}", list[int](), list[int](), Event()
-
-    def collect(figures: Any) -> None:
-        begun.append(figures.number)
-        called.set()
-        sleep(1)
-        done.append(figures.number)
-
+    name, collect = f"watched-by-{wait.__name__}", Slow()
     bench.fill(f"{name}-in", 0, 2)
     query = bench.deploy(counting(name))
     query.watch(collect)
     bench.fill(f"{name}-in", 5, 2)
-    assert called.wait(PATIENCE_S)
+    assert collect.called.wait(PATIENCE_S)
     wait(query)
-    assert begun == done
+    assert collect.begun == collect.done
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_end_of_a_run_includes_the_watchers_of_the_batch_before(bench: Bench, *, fails: bool) -> None:
+    """Both if its input ends and if a record of the next batch fails: the batch is published beside the stream."""
+    name, collect = f"run-watched-{fails}", Slow()
+    builder = ks.StreamsBuilder(name)
+    rows = builder.stream(f"{name}-in", value_serde="long")
+    rows.map_values(lambda value: value + 0 // (value - 15)).to(f"{name}-out", value_serde="long")
+    bench.fill(f"{name}-in", 2)
+    query = bench.run(builder.build(), max_records=10)
+    query.watch(collect)
+    bench.fill(f"{name}-in", 18 if fails else 10, begin=2)
+    query.restart()
+    with pytest.raises(ks.errors.ProcessingError) if fails else nullcontext():
+        assert query.await_termination(PATIENCE_S)
+    assert [1] == collect.begun == collect.done
 
 
 def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_waiting(bench: Bench) -> None:
@@ -213,8 +238,10 @@ def test_a_read_that_waits_for_a_commit_does_not_keep_the_watchers_of_its_batch_
     query.watch(read)
     records = bench.fill("awaited-in", 200, 2)
     assert watched.wait(PATIENCE_S)
-    assert counts(records) == dict(store.all())
+    assert dict(store.all())
     assert hints
+    assert query.await_input(PATIENCE_S)  # the batch may have begun before all records were there
+    assert counts(records) == dict(store.all())
     assert "watchers need live=True" in str(hints[0])
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.spark.query import control as query_module
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
+from tests.kafka.broker_cluster import java_of
+from tests.kafka.old_brokers import broker_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -40,8 +48,13 @@ def test_spark_writes_no_snapshot_of_a_query_that_was_stopped(bench: Bench) -> N
     assert query.restart().await_input(PATIENCE_S)
 
 
-def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench) -> None:
-    """Spark cancels them, and lets their workers compute."""
+def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark cancels them, and lets their workers compute.
+
+    On a busy machine they may take longer than a stop waits, which is longer here.
+    """
+    monkeypatch.setattr("kstreamnb.spark.query.control._STOP_S", PATIENCE_S)
+    monkeypatch.setattr("kstreamnb.spark.query.streaming_query._STOP_MS", int(PATIENCE_S * 1000))
 
     def slow(value: int) -> int:
         time.sleep(0.05)
@@ -59,6 +72,41 @@ def test_a_stop_within_a_batch_waits_for_its_tasks(bench: Bench) -> None:
     before = written(bench.folder)
     time.sleep(4)
     assert before == written(bench.folder)
+
+
+def test_a_stop_does_not_wait_for_a_broker_that_pauses(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a publication, whose calls last up to 15 s then; a restart waits for its end and publishes the batch once.
+
+    The awaited time is shorter here, so that a busy machine does not matter.
+    """
+    for name in ("_STOP_S", "_PUBLISH_S"):
+        monkeypatch.setattr(query_module, name, 0.5)
+    pauses, publish = threading.Event(), TransactionalWriter.publish
+    with broker_of(data=tmp_path / "kafka", timeout_s=120.0) as broker:
+        bench = Bench(spark, broker.bootstrap_servers, tmp_path)
+        process, records = java_of(broker), bench.fill("pauses-in", 10)
+        query = bench.deploy(counting("pauses"))
+        assert query.await_input(PATIENCE_S)
+
+        def pause(step: str) -> None:
+            if step == "produced" and not pauses.is_set():
+                os.kill(process, signal.SIGSTOP)
+                pauses.set()
+
+        monkeypatch.setattr(TransactionalWriter, "publish", partialmethod(publish, between=pause))
+        records += bench.fill("pauses-in", 10, begin=10)
+        assert pauses.wait(PATIENCE_S)
+        began = time.monotonic()
+        query.stop()
+        took = time.monotonic() - began
+        os.kill(process, signal.SIGCONT)
+        assert took <= 5
+        assert query.restart().await_input(PATIENCE_S)
+        query.stop()
+        assert 20 == len(bench.read("pauses-out"))
+        assert counts(records) == final(bench.read("pauses-out"))
 
 
 def test_a_stop_that_cuts_a_batch_short_is_clean_and_the_batch_is_published_once(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,6 +84,7 @@ def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> 
 @pytest.mark.spark
 def test_spark_binds_equal_encoders_of_plain_types_once(spark: SparkSession) -> None:
     """The cache keeps their results, because every batch asks for them again; those of other types are made again."""
+    assert wait_until(lambda: "warm-up" not in {thread.name for thread in threading.enumerate()}, 60)  # it asks, too
     java = spark._jvm
     assert java is not None
     cache = java.kstreamnb.BatchCache

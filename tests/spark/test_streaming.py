@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,8 @@ def kill_workers() -> int:
     """Kill the Python workers of Spark in this process; return how many there were."""
     workers = python_workers()
     for pid in workers:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # Spark ends those that nothing needs
+            os.kill(pid, signal.SIGKILL)
     return len(workers)
 
 

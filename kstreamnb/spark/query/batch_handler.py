@@ -152,9 +152,10 @@ class BatchAction:
             self.stores.thread = None
             self._turn.release()
 
-    def await_watchers(self, timeout_s: float) -> bool:
-        """Wait for a limited time until the batch in hand is published and its watchers have returned; returns whether
-        they have.
+    def await_watchers(self, timeout_s: float = -1) -> bool:
+        """Wait until the batch in hand is published and its watchers have returned; returns whether they have.
+
+        ``timeout_s`` is seconds to wait at most; without limit by default.
         """
         returned = self._turn.acquire(timeout=timeout_s)
         if returned:
@@ -240,10 +241,12 @@ class BatchAction:
     def failed(self, error: KStreamError) -> None:
         """Record the reason why the stream ends; no further batch is accepted.
 
-        A stop waits a short time for a batch, then closes the writer. That batch has not failed: it runs again.
+        A stop, or a restart, waits a short time for a batch, then closes the writer. That batch has not failed: it runs
+        again.
         """
         self._failure = error
-        if self.lifecycle.state is not State.STOPPING or not isinstance(error, ApplicationStateError | BrokerError):
+        ends = self.lifecycle.state in (State.STOPPING, State.STARTING)
+        if not ends or not isinstance(error, ApplicationStateError | BrokerError):
             self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:

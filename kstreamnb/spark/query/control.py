@@ -159,7 +159,7 @@ class QueryControl:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
         if (handle := self.handle) is not None:
             self._halt(starting=True)
-            wait_until(lambda: not handle.active(), _LATE_S)  # two cannot work on one checkpoint
+            wait_until(lambda: not handle.active() and not self.action.busy.locked(), _LATE_S)  # one at a time
             if self.action.pipeline is not None:
                 self.action.pipeline.end()
                 self.action.pipeline = None
@@ -204,6 +204,7 @@ class QueryControl:
             handle.await_end()
             if pipeline is not None:
                 pipeline.end()
+                self.action.await_watchers()
             self.on_end(handle)
 
         def end_died(error: BaseException) -> None:
@@ -351,8 +352,7 @@ class QueryControl:
         return None if intact else checkpoint_missing(self.files, self.application)
 
     def _require_checkpoint(self) -> None:
-        error = self._missing_checkpoint()  # of a query that has failed, too: its last batch may be published now
-        if error is not None:
+        if error := self._missing_checkpoint():  # of a query that has failed, too: its last batch may be published now
             raise error
 
     def _seen_overtaken(self) -> KStreamError | None:

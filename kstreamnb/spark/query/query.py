@@ -57,7 +57,7 @@ class Query(Suggesting):
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint)
         ...     done = query.await_input()
-        ...     print(query.store("counts")["a"], query.status().lag, query.status().state)
+        ...     print(query.store("counts")["a"], query.status().batch, query.status().state)
         ...     query.stop()
         2 0 running
     """
@@ -93,6 +93,8 @@ class Query(Suggesting):
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
+
+        The watchers of the last batch have returned then.
 
         Args:
             timeout_s: seconds to wait at most; by default without limit.

@@ -131,11 +131,11 @@ def _on_batch(action: BatchAction, settings: StreamSettings) -> Callable[[DataFr
             raise ApplicationStateError("the query has ended")
         entry = files.last_line(f"offsets/{number}")
         frame.sparkSession.sparkContext.setLocalProperty(PREPARED, action.prepare(number, entry))
-        table = frame.toArrow()
         try:
-            output = BatchOutput.of(table, owners)
+            output = BatchOutput.of(frame.toArrow(), owners)
         except KStreamError as error:
             name_input(error, application.inner, application.external)
+            action.await_watchers()  # of the batch before, which may be published beside this one
             action.failed(error)
             raise
         action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
