@@ -111,8 +111,7 @@ class Query(Suggesting):
                 wait_until(lambda: asked.is_set() or not self.is_active(), end - time.monotonic())
                 if asked.is_set():
                     self.stop()
-        error = self.exception()
-        if error is not None and not (asked.is_set() and isinstance(error, SparkError)):
+        if (error := self.control.action.failure()) and not (asked.is_set() and isinstance(error, SparkError)):
             raise error
         return not self.is_active()
 
@@ -139,7 +138,7 @@ class Query(Suggesting):
 
         with under_way("records", look=look):
             wait_until(lambda: self._reached(goal) or not self.is_active(), end - time.monotonic(), pause_s=0.01)
-        if not self.is_active() and (error := self.exception()):
+        if not self.is_active() and (error := self.control.action.failure()):
             raise error
         return self._reached(goal)
 
@@ -157,9 +156,8 @@ class Query(Suggesting):
         control = self.control
         last, state, error = control.action.last, self._state(), self.exception()
         durations = {} if control.handle is None else control.handle.durations_ms()
-        waiting = self._waiting() if lag else _UNKNOWN
         text, slow = None if error is None else failure_line(error), control.action.slow
-        progress = (last.number, waiting, last.positions, last.clock_ms, durations)
+        progress = (last.number, self._waiting() if lag else _UNKNOWN, last.positions, last.clock_ms, durations)
         last_error = control.lifecycle.last_error
         return QueryStatus(
             state.shown,
