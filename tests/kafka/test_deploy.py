@@ -6,10 +6,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
+from threading import Event
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, CheckpointError, FencedError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
@@ -18,6 +20,7 @@ from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.spark.jvm.versions import MOVES_STATE
 from kstreamnb.spark.operations import rescale as rescaling
+from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -341,6 +344,37 @@ def test_more_partitions_are_read_if_no_task_has_state(bench: Bench, caplog: pyt
     assert "wider: starts again (reason wider-in has 2 partitions)" in caplog.messages
     assert 60 == len(bench.read("wider-out"))
     assert {"wider-in": 3} == read_manifest(query.control.files).inputs  # type: ignore[union-attr]
+
+
+def test_a_stop_during_a_restart_leaves_the_checkpoint_to_the_next_deployment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A companion has just begun to start the query: Spark would end the next deployment's stream for its own."""
+    prepare, begun, done = QueryControl._prepare, Event(), Event()
+
+    def slowly(control: QueryControl, *, takes_over: bool) -> None:
+        prepare(control, takes_over=takes_over)
+        begun.set()
+        time.sleep(1)
+
+    def start() -> None:
+        query.control.start(Actor.COMPANION)
+        done.set()
+
+    records = bench.fill("restarting-in", 10)
+    query = bench.deploy(counting("restarting"))
+    assert query.await_input(PATIENCE_S)
+    with monkeypatch.context() as patch:
+        patch.setattr(QueryControl, "_prepare", slowly)
+        background(start, "start")
+        assert begun.wait(PATIENCE_S)
+        query.stop()
+        assert ("stopped", True) == (query.status(lag=False).state, done.wait(PATIENCE_S))
+    newer = bench.deploy(counting("restarting"))
+    records += bench.fill("restarting-in", 10, begin=10)
+    assert newer.await_input(PATIENCE_S)
+    assert "running" == newer.status().state
+    assert counts(records) == final(bench.read("restarting-out"))
 
 
 def named(name: str) -> ks.Topology:

@@ -94,6 +94,8 @@ class Query(Suggesting):
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
 
+        When it returns, the watchers of the last batch have returned; when it raises, the error is in the log.
+
         Args:
             timeout_s: seconds to wait at most; by default without limit.
 
@@ -257,7 +259,8 @@ class Query(Suggesting):
     def stop(self) -> None:
         """Stop within 5 s, after the batch in progress and its watchers if possible; the checkpoint stays.
 
-        Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
+        A start that is in progress, such as one after new topics were found, ends without a stream. Nothing writes to
+        the checkpoint afterwards, except executors on other machines, which keep stores for up to a minute.
         Within a watcher or a sink it returns at once, and the stream ends after the batch that they handle.
         """
         with under_way(f'stopping "{self.application}"'):
