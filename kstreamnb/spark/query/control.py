@@ -234,9 +234,9 @@ class QueryControl:
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
             return
-        error = self.lost()
+        error = None
         if cause is not None:
-            error = error or self._seen_overtaken()
+            error = self.lost() or self._seen_overtaken()
             if error is None and self._recovers(handle, cause):
                 return
             error = error or self._failure(cause)
@@ -244,8 +244,6 @@ class QueryControl:
             error = jvm_gone(self.application)
         elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
             error = self._seen_overtaken()
-        else:
-            error = None
         handle.lock.release()
         if error is not None:
             self.action.note_failure(error, Actor.QUERY)
@@ -332,17 +330,21 @@ class QueryControl:
             if ending is not None:
                 ending.join(max(0.1, end - time.monotonic()))
                 if ending.is_alive():
-                    action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
+                    self._warn_late(effect="its tasks may still write to the checkpoint")
             action.await_watchers(max(0.1, end - time.monotonic()))
             action.sink.close()
             if self.handle is not None:
                 self.handle.lock.release()
 
     def _stop_stream(self, handle: QueryHandle) -> None:
-        late = handle.stop()
-        with suppress(Py4JError, OSError):  # a JVM that ends has no stream that could write
-            if late is not None and not is_stopped(self.spark):  # Spark's method fails then, and stops the stream
-                self.action.log.warn("stops late", error=late)
+        if (late := handle.stop()) is not None:
+            self._warn_late(error=late)
+
+    def _warn_late(self, **fields: str) -> None:
+        """Log that a stream stops late, unless its session was stopped or is gone: then nothing writes any more."""
+        with suppress(Py4JError, OSError):
+            if not is_stopped(self.spark):
+                self.action.log.warn("stops late", **fields)
 
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def lost(self) -> KStreamError | None:

@@ -397,11 +397,21 @@ class Py4JUnreadable(Py4JLate):
         raise ConnectionRefusedError("Connection refused")
 
 
-@pytest.mark.parametrize("kind", [LateStream, StreamOfDyingJvm])
+class SlowStream(RunningStream):
+    """Spark's object for a stream whose JVM takes longer to end than a stop waits."""
+
+    def stop(self) -> None:
+        """Return late."""
+        super().stop()
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("kind", [LateStream, StreamOfDyingJvm, SlowStream])
 def test_a_stop_while_the_jvm_ends_warns_of_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[RunningStream]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: type[RunningStream]
 ) -> None:
     """A signal for the whole group of processes also ends the JVM, at any moment of the stop."""
+    monkeypatch.setattr("kstreamnb.spark.query.control._STOP_S", 0.1)
     query = query_without_spark(tmp_path)
     stream: Any = kind(None)
     launch(query, None).streaming = stream
