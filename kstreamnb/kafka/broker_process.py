@@ -194,11 +194,9 @@ class LocalBroker(Closing):
 
     def kill(self) -> None:
         """End the broker at once, as a crash does."""
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            process.stdin.close()
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.stop()
 
     def close(self) -> None:
         """End the broker and remove its temporary data."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,21 @@ class Bench:
         waiting.committed(places, PATIENCE_S)
         waiting.close()
         return committed_positions(self.admin, application)
+
+
+def free_port() -> int:
+    """Return a port for a server that is started later; no client's connection is given one of these meanwhile."""
+    lowest, count = 20_000, 12_000  # below those of connections; each process of the tests begins with another one
+    for number in range(count):
+        port = lowest + (os.getpid() + number) % count
+        with socket.socket() as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an earlier server may linger
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise OSError("no port is free")
 
 
 def settle(admin: Admin, topic: str, patience_s: float = PATIENCE_S) -> None:

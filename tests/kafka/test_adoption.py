@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import kstreamnb as ks
+from kstreamnb.background import wait_until
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import group_offsets, metadata_of
 from kstreamnb.kafka.offset_metadata import OffsetMetadata, commit_offsets, decode_metadata
@@ -284,7 +285,7 @@ def test_a_running_application_is_refused(left: Left, bench: Bench) -> None:
     ks.adopt(left.build(count), bootstrap_servers=left.servers, checkpoint=bench.folder / "checkpoint")
     consumer = Consumer({"bootstrap.servers": left.servers, "group.id": left.name})
     consumer.subscribe([f"{left.name}-in"])
-    consumer.poll(10)
+    assert wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), PATIENCE_S)
     with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member\n"):
         left.look(count)
     with pytest.raises(ks.errors.ApplicationStateError, match=r"has 1 active member\n"):

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def kept(bench: Bench, topology: ks.Topology, written: int) -> dict[str, int]:
     end = time.monotonic() + PATIENCE_S
     while len(bench.read("inventory")) < written and time.monotonic() < end:
         time.sleep(0.05)
+    assert query.await_input(PATIENCE_S)  # a batch is in Kafka slightly before its state can be read
     query.stop()
     assert query.exception() is None
     return dict(query.store("on-hand").all())
@@ -76,7 +78,8 @@ def test_mended_code_reads_its_input_again(bench: Bench) -> None:
 def lose_everything_local(bench: Bench) -> None:
     """Kill all workers, and delete Spark's local state files."""
     for pid in python_workers():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has been idle for too long
+            os.kill(pid, signal.SIGKILL)
     jvm = bench.spark._jvm
     jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
     local = Path(jvm.org.apache.spark.util.Utils.getLocalDir(bench.spark._jsc.sc().conf()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from datetime import timedelta
@@ -11,13 +13,12 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from kstreamnb.errors import BrokerError, UnknownTopicError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.java import _CHECKSUMS, KAFKA_VERSION, checksum, kafka_jars
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
-from tests.kafka.apps import settle
+from tests.kafka.apps import Bench, settle
 from tests.kafka.old_brokers import broker_of
 
 pytestmark = pytest.mark.kafka
@@ -65,10 +66,11 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
     """Stopping preserves data and address."""
     address = own.bootstrap_servers
     assert f'at "{address}"' in repr(own)
+    Admin(address).create_topic("preserved")
     own.stop()
     assert "stopped" in repr(own)
     assert address == own.start().bootstrap_servers
-    assert "out" in Admin(address).topics()
+    assert "preserved" in Admin(address).topics()
     assert own is own.start()
 
 
@@ -78,6 +80,8 @@ def test_an_archive_of_classes_is_used_only_if_its_writer_ended(own, tmp_path, g
     own.start()
     own._archive = tmp_path / "broker.jsa.1"
     own._archive.touch()
+    if not grace_s:
+        os.killpg(own._process.pid, signal.SIGSTOP)  # it cannot end before it is killed
     own.stop(grace_s=grace_s)
     assert (tmp_path / "broker.jsa").exists() is bool(grace_s)
     own.start()
@@ -156,7 +160,7 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     writer.publish(1, "offsets 1", columns_of([("written", 0, 6, b"k", b"w", ())]), {"read": {0: 2}})
     writer.close()
     assert time.monotonic() - began < 30
-    assert {"read": {0: 2}} == committed_positions(admin, "outlives")
+    assert {"read": {0: 2}} == Bench(None, own.bootstrap_servers, own.data).group("outlives")
 
 
 def test_asking_for_a_topic_does_not_create_it() -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,9 +23,12 @@ from kstreamnb.kafka.capture import CaptureLimits, capture
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.registry import SchemaRegistry
 from kstreamnb.samples import Sample
-from tests.kafka.apps import settle
+from tests.kafka.apps import PATIENCE_S, settle
 
 pytestmark = pytest.mark.kafka
+
+_capture = partial(Sample.capture, seconds=PATIENCE_S)
+"""Reads everything, also on a machine that needs more than the default of 10 s."""
 
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 
@@ -41,7 +45,7 @@ def test_everything_comes_in_the_order_of_time(servers, topic):
     """A capture contains records as a task would take them, with Kafka's offsets, and reports what it read."""
     orders = topic(3)
     records = _fill(servers, orders)
-    sample = Sample.capture(servers, orders)
+    sample = _capture(servers, orders)
     assert records == list(sample)
     assert ("captured; everything read", f"{orders} offsets 0: 0 to 20, 1: 0 to 20, 2: 0 to 20") == sample.notes
     assert Sample.from_text(sample.to_text()) == sample
@@ -51,7 +55,7 @@ def test_a_limit_of_records_takes_those_that_are_first_by_time(servers, topic):
     """The same records on every run, whichever the broker delivers first."""
     orders = topic(3)
     records = _fill(servers, orders)
-    samples = [Sample.capture(servers, orders, records=10) for _ in range(3)]
+    samples = [_capture(servers, orders, records=10) for _ in range(3)]
     assert {samples[0].content_hash} == {sample.content_hash for sample in samples}
     assert 10 == len(samples[0])
     assert records[: len(samples[0])] == list(samples[0])
@@ -63,16 +67,16 @@ def test_a_capture_begins_where_it_is_told(servers, topic):
     """A capture begins at a time or at offsets; "latest" waits for new records."""
     orders = topic(3)
     records = _fill(servers, orders)
-    assert records[30:] == list(Sample.capture(servers, orders, from_=301))
-    at = Sample.capture(servers, orders, from_={orders: {0: 19, 1: 20}})
+    assert records[30:] == list(_capture(servers, orders, from_=301))
+    at = _capture(servers, orders, from_={orders: {0: 19, 1: 20}})
     assert [(0, 1), (1, 0), (2, 20)] == [(p, sum(r.partition == p for r in at)) for p in range(3)]
     assert [] == list(Sample.capture(servers, orders, from_="latest", seconds=0.3))
     with pytest.raises(ConfigError, match='offsets are given for topic "x"'):
-        Sample.capture(servers, orders, from_={"x": {0: 1}})
+        _capture(servers, orders, from_={"x": {0: 1}})
     with pytest.raises(ConfigError, match='"7" does not exist'):
-        Sample.capture(servers, orders, from_={orders: {7: 1}})
+        _capture(servers, orders, from_={orders: {7: 1}})
     with pytest.raises(ConfigError, match="must be at least 0, got -1"):
-        Sample.capture(servers, orders, from_={orders: {0: -1}})
+        _capture(servers, orders, from_={orders: {0: -1}})
 
 
 def test_a_capture_that_follows_gets_what_comes(servers, topic):
@@ -110,13 +114,13 @@ def test_what_no_serde_reads_stays_as_bytes(servers, topic):
     for key, value in ((b"a", b"1"), (b"\xff", b"{"), (None, None)):
         producer.produce(orders, value, key, 0)
     producer.flush()
-    sample = Sample.capture(servers, orders)
+    sample = _capture(servers, orders)
     assert [("a", 1), (SerializedValue(b"\xff"), SerializedValue(b"{")), (None, None)] == [
         (r.key, r.value) for r in sample
     ]
     assert 1 == len(sample.undecodable)
     assert "undecoded:7b" in repr(sample)
-    raw = Sample.capture(servers, orders, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())
+    raw = _capture(servers, orders, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())
     assert [b"1", b"{", None] == [record.value for record in raw]
 
 
@@ -131,7 +135,7 @@ def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topi
         producer.flush()
         (producer.commit_transaction if keep else producer.abort_transaction)(30)
     settle(admin, orders)
-    assert [1] == [record.value for record in Sample.capture(servers, orders)]
+    assert [1] == [record.value for record in _capture(servers, orders)]
     group = Consumer({"bootstrap.servers": servers, "group.id": "kstreamnb-reader"})
     assert [-1001] == [each.offset for each in group.committed([TopicPartition(orders, 0)], 10)]
     group.close()
@@ -148,11 +152,11 @@ def test_a_capture_sees_what_was_committed_a_moment_ago(servers, topic):
         producer.begin_transaction()
         producer.produce(orders, b"%d" % number, partition=0)
         producer.commit_transaction(30)
-        assert [*range(1, number + 1)] == [record.value for record in Sample.capture(servers, orders)]
+        assert [*range(1, number + 1)] == [record.value for record in _capture(servers, orders)]
     producer.begin_transaction()
     producer.produce(orders, b"6", partition=0)
     producer.flush()
-    assert 5 == len(Sample.capture(servers, orders))
+    assert 5 == len(_capture(servers, orders))
     producer.abort_transaction(30)
 
 
@@ -190,7 +194,7 @@ def test_secrets_can_be_taken_out_at_once(servers, topic):
     """Redaction and key hashing are applied before anything is shown."""
     orders = topic(1)
     _fill(servers, orders, partitions=1)
-    sample = Sample.capture(servers, orders, redact=["n"], hash_keys="salt")
+    sample = _capture(servers, orders, redact=["n"], hash_keys="salt")
     assert {0} == {record.value["n"] for record in sample}
     assert 7 == len({record.key for record in sample})
     assert not any(record.key.startswith("k") and len(record.key) == 2 for record in sample)
@@ -207,9 +211,9 @@ def test_topics_of_several_formats_are_captured_masked_kept_and_replayed(servers
     produce(servers, [TopicRecord(counts, 0, 0, 2, 7, 5)], key_serde="long", value_serde="long")
     produce(servers, [TopicRecord(orders, 0, 0, 3, "a", {"card": 4111})])
     serdes = {"value_serde": {payments: avro, counts: "long"}, "key_serde": {counts: "long"}}
-    sample = Sample.capture(servers, payments, counts, orders, **serdes)
+    sample = _capture(servers, payments, counts, orders, **serdes)
     assert [("a", payment), (7, 5), ("a", {"card": 4111})] == [(record.key, record.value) for record in sample]
-    masked = Sample.capture(servers, payments, counts, orders, redact=["card", "iban?"], **serdes)
+    masked = _capture(servers, payments, counts, orders, redact=["card", "iban?"], **serdes)
     assert [{**payment, "card": 0}, 5, {"card": 0}] == [record.value for record in masked]
     masked.to_parquet(tmp_path / "masked.parquet")
     back = Sample.from_parquet(tmp_path / "masked.parquet")
@@ -222,14 +226,14 @@ def test_topics_of_several_formats_are_captured_masked_kept_and_replayed(servers
 def test_an_unknown_topic_is_named(servers):
     """A wrong name is an error, not an endless wait."""
     with pytest.raises(UnknownTopicError, match='topic "nowhere" does not exist'):
-        Sample.capture(servers, "nowhere")
+        _capture(servers, "nowhere")
 
 
 def test_a_limit_of_records_is_reached_exactly(servers, topic):
     """The first records by time, spread over the partitions."""
     orders = topic(3)
     records = _fill(servers, orders, count=2000)
-    sample = Sample.capture(servers, orders, records=1000)
+    sample = _capture(servers, orders, records=1000)
     assert records[:1000] == list(sample)
     assert {0, 1, 2} == {record.partition for record in sample}
 
@@ -244,7 +248,7 @@ def test_a_limit_counts_records_and_not_offsets(servers, topic):
         producer.produce(orders, b"%d" % number, partition=0)
         producer.flush()
         (producer.commit_transaction if number % 2 else producer.abort_transaction)(30)
-    assert [1, 3, 5, 7] == [record.value for record in Sample.capture(servers, orders, records=4)]
+    assert [1, 3, 5, 7] == [record.value for record in _capture(servers, orders, records=4)]
 
 
 def test_a_limit_of_a_thousand_takes_a_thousand_spread_over_partitions(servers, topic):
@@ -257,7 +261,7 @@ def test_a_limit_of_a_thousand_takes_a_thousand_spread_over_partitions(servers, 
         for n in range(begin, begin + 100):
             producer.produce(orders, str(n).encode(), f"k{n}".encode(), n % 4, timestamp=1000 + n)
         producer.commit_transaction(30)
-    sample = Sample.capture(servers, orders, records=1000)
+    sample = _capture(servers, orders, records=1000)
     assert sorted(range(1000)) == sorted(record.value for record in sample)
     assert {0: 250, 1: 250, 2: 250, 3: 250} == Counter(record.partition for record in sample)
     assert "limit of 1,000 records reached" in sample.notes[0]
@@ -267,6 +271,6 @@ def test_a_thousand_of_two_thousand_are_a_thousand_over_every_partition(servers,
     """Partitions that are read in turns do not end a capture before it has all its records."""
     orders = topic(4)
     records = _fill(servers, orders, count=2000, partitions=4)
-    sample = Sample.capture(servers, orders, records=1000)
+    sample = _capture(servers, orders, records=1000)
     assert records[:1000] == list(sample)
     assert dict.fromkeys(range(4), 250) == Counter(record.partition for record in sample)

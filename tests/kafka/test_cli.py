@@ -17,6 +17,7 @@ from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.samples import Sample
 from tests.command_line import invoke
+from tests.kafka.apps import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -27,13 +28,14 @@ def test_a_capture_becomes_a_file(servers, topic, tmp_path):
     """Each file extension has its format, and all hold the same sample."""
     orders = topic(2)
     produce(servers, [TopicRecord(orders, 0, 0, 5 + n, f"k{n}", {"n": n}) for n in range(9)])
+    command = ["capture", "--servers", servers, orders, "--seconds", str(PATIENCE_S)]
     for ending, read in (("parquet", Sample.from_parquet), ("jsonl", Sample.from_json_lines)):
         path = str(tmp_path / f"sample.{ending}")
-        result = invoke(["capture", "--servers", servers, orders, "-o", path])
+        result = invoke([*command, "-o", path])
         assert 0 == result.exit_code, result.output
         assert f"9 records, 0 undecodable, hash {read(path).content_hash}" in result.output
     text = str(tmp_path / "sample.md")
-    invoke(["capture", "--servers", servers, orders, "-o", text, "--hash-keys", "s", "--records", "4"])
+    invoke([*command, "-o", text, "--hash-keys", "s", "--records", "4"])
     assert text.endswith(".md")
     assert 2 < len((tmp_path / "sample.md").read_text().splitlines()) <= 5
 

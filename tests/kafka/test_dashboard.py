@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +23,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import kstreamnb as ks
 from kstreamnb.kafka.broker_process import LocalBroker
-from tests.kafka.apps import PATIENCE_S, START_MS, Bench
+from tests.kafka.apps import PATIENCE_S, START_MS, Bench, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 DASHBOARD = Path(ks.__file__).parent / "spark" / "operations" / "dashboard.json"
+RUNNING = "kafka_streams_stream_running"
 Ask = Callable[..., Any]
 
 
@@ -80,9 +80,7 @@ def scraping(url: str, tmp_path: Path) -> Iterator[Ask]:
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
     for kind, file in (("config", "prometheus.yml"), ("rules", "rules.yml")):
         subprocess.run(["promtool", "check", kind, file], cwd=tmp_path, check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     options = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}"]
     with (tmp_path / "prometheus.log").open("w") as log:
         process = subprocess.Popen([program, *options], cwd=tmp_path, stdout=log, stderr=log)
@@ -127,12 +125,14 @@ def test_every_panel_has_a_value_and_every_rule_is_evaluated(
     for more in range(200, 260, 20):  # rates need samples before and after
         bench.fill("watched-in", 20, 2, begin=more)
         assert query.await_input(PATIENCE_S)
-        time.sleep(1)
+        _, since = prometheus("query", query="time()")["result"]
+        wait_for(lambda since=since: prometheus("query", query=f"timestamp({RUNNING}) > {since}")["result"])
+    _, at = prometheus("query", query="time()")["result"]  # no rate depends on how long the questions take
     panels = json.loads(DASHBOARD.read_text())["panels"]
     found = {}
     for panel in panels:
         for target in panel["targets"]:
-            result = wait_for(lambda expr=target["expr"]: prometheus("query", query=expr)["result"])
+            result = wait_for(lambda expr=target["expr"]: prometheus("query", query=expr, time=at)["result"])
             found[panel["title"]] = [float(each["value"][1]) for each in result]
             assert all(each["metric"].get("application_id") == "watched" for each in result), panel["title"]
     print("\n".join(f"{title}: {values}" for title, values in found.items()))
@@ -183,8 +183,7 @@ def test_alerts_fire_and_resolve(spark: Any, tmp_path: Path) -> None:
         query = bench.deploy(builder.build(), config=config)
         try:
             assert query.await_input(PATIENCE_S)
-            running = "kafka_streams_stream_running == 1"
-            assert wait_for(lambda: ask("query", query=running)["result"])
+            assert wait_for(lambda: ask("query", query=f"{RUNNING} == 1")["result"])
             assert {"inactive"} == {state(name) for name in ("BrokerAway", "DeadLetters")}
             zero = ks.TopicRecord("alarmed-in", 0, 3, START_MS, "a", 0)
             ks.kafka.produce(bench.servers, [zero], value_serde=ks.Serdes.long())

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from threading import Event
+from typing import Any
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.background import background
 from kstreamnb.errors import BrokerError, CheckpointError, FencedError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
@@ -18,6 +21,8 @@ from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.spark.jvm.versions import MOVES_STATE
 from kstreamnb.spark.operations import rescale as rescaling
+from kstreamnb.spark.operations import topic_discovery
+from kstreamnb.spark.query.control import QueryControl
 from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
@@ -341,6 +346,81 @@ def test_more_partitions_are_read_if_no_task_has_state(bench: Bench, caplog: pyt
     assert "wider: starts again (reason wider-in has 2 partitions)" in caplog.messages
     assert 60 == len(bench.read("wider-out"))
     assert {"wider-in": 3} == read_manifest(query.control.files).inputs  # type: ignore[union-attr]
+
+
+def test_partitions_that_are_found_after_a_stop_change_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A slow broker answers late: by then the checkpoint may belong to another deployment."""
+    from confluent_kafka.admin import NewPartitions
+
+    asked, stopped, looked = Event(), Event(), Event()
+    topics_for, look = topic_discovery.topics_for, topic_discovery.TopicDiscovery.look
+
+    def slowly(*arguments: Any) -> dict[str, int]:
+        topics = topics_for(*arguments)
+        if topics["late-in"] == 2:
+            asked.set()
+            assert stopped.wait(PATIENCE_S)
+        return topics
+
+    def noted(discovery: topic_discovery.TopicDiscovery, topics: Mapping[str, int]) -> bool:
+        try:
+            return look(discovery, topics)
+        finally:
+            if asked.is_set():
+                looked.set()
+
+    caplog.set_level(logging.INFO, logger="kstreamnb.query")
+    bench.fill("late-in", 10)
+    builder = ks.StreamsBuilder("late")
+    builder.stream("late-in", value_serde="long").to("late-out", value_serde="long")
+    query = bench.deploy(builder.build(), discover="200ms")
+    assert query.await_input(PATIENCE_S)
+    before = read_manifest(query.control.files)
+    with monkeypatch.context() as patch:
+        patch.setattr(topic_discovery, "topics_for", slowly)
+        patch.setattr(topic_discovery.TopicDiscovery, "look", noted)
+        bench.admin.client.create_partitions([NewPartitions("late-in", 2)])["late-in"].result(PATIENCE_S)
+        assert asked.wait(PATIENCE_S)
+        query.stop()
+        stopped.set()
+        assert looked.wait(PATIENCE_S)
+    assert before == read_manifest(query.control.files)
+    assert not any("starts again" in each for each in caplog.messages)
+    bench.run(builder.build())
+    assert 10 == len(bench.read("late-out"))
+
+
+def test_a_stop_during_a_restart_leaves_the_checkpoint_to_the_next_deployment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A companion has just begun to start the query: Spark would end the next deployment's stream for its own."""
+    prepare, begun, done = QueryControl._prepare, Event(), Event()
+
+    def slowly(control: QueryControl, *, takes_over: bool) -> None:
+        prepare(control, takes_over=takes_over)
+        begun.set()
+        time.sleep(1)
+
+    def start() -> None:
+        query.control.start(Actor.COMPANION)
+        done.set()
+
+    records = bench.fill("restarting-in", 10)
+    query = bench.deploy(counting("restarting"))
+    assert query.await_input(PATIENCE_S)
+    with monkeypatch.context() as patch:
+        patch.setattr(QueryControl, "_prepare", slowly)
+        background(start, "start")
+        assert begun.wait(PATIENCE_S)
+        query.stop()
+        assert ("stopped", True) == (query.status(lag=False).state, done.wait(PATIENCE_S))
+    newer = bench.deploy(counting("restarting"))
+    records += bench.fill("restarting-in", 10, begin=10)
+    assert newer.await_input(PATIENCE_S)
+    assert "running" == newer.status().state
+    assert counts(records) == final(bench.read("restarting-out"))
 
 
 def named(name: str) -> ks.Topology:

@@ -69,7 +69,8 @@ def tables(bench: Bench, name: str) -> tuple[Any, Any]:
     """Return the table of a Spark batch over the old topic, and that of the running application, as Spark frames."""
     from pyspark.sql import functions as sql
 
-    settle(bench.admin, f"{name}-legacy")
+    for topic in ("legacy", "realtime"):
+        settle(bench.admin, f"{name}-{topic}")
     old = ks.Sample.capture(bench.servers, f"{name}-legacy", value_serde="long", records=None, seconds=PATIENCE_S)
     batch = old.to_spark(bench.spark).groupBy("key").agg(sql.sum("value").alias("value"))
     query = bench.deploy(streamed(name))

@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 @pytest.fixture(autouse=True)
 def stopped_queries() -> Iterator[None]:
     yield
-    ks.spark.stop_all()
+    for query in ks.spark.active():
+        query.stop()
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)

@@ -71,9 +71,8 @@ def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Ben
     assert [("k0", 4), ("k3", 3)] == [(key, value) for key, value, _ in bench.read("skip-out")]
     assert 2 == sum(figures.dropped for figures in query.recent())
     settle(bench.admin, "skip-letters")
-    letters = ks.Sample.capture(
-        bench.servers, "skip-letters", key_serde=ks.Serdes.bytes(), value_serde=ks.Serdes.bytes()
-    )
+    raw = {"key_serde": ks.Serdes.bytes(), "value_serde": ks.Serdes.bytes()}
+    letters = ks.Sample.capture(bench.servers, "skip-letters", seconds=PATIENCE_S, **raw)
     assert [(b"k1", bytes(8)), (b"k2", b"three bytes")] == sorted((record.key, record.value) for record in letters)
     headers: list[dict[str, Any]] = [dict(record.headers) for record in letters]
     assert {b"1", b"2"} == {each["__streams.errors.offset"] for each in headers}

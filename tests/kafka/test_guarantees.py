@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import kstreamnb as ks
+from kstreamnb.spark.telemetry.metrics import BatchFigures
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, rows, settle
 from tests.kafka.crashes import committed
 
@@ -84,7 +85,7 @@ def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench
     assert {(key.encode(), value, at, headers) for key, value, at in sent} == {r for p in found.values() for r in p}
     where = {key.decode(): partition for partition, part in found.items() for key, *_ in part if key}
     assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [where[f"KEY-{at}"] for at in range(10)]
-    sample = ks.Sample.capture(bench.servers, "bytes-out", value_serde=ks.Serdes.string())
+    sample = ks.Sample.capture(bench.servers, "bytes-out", value_serde=ks.Serdes.string(), seconds=PATIENCE_S)
     assert {(("h", b"\x00\xff"), ("h", None))} == {tuple(record.headers) for record in sample}
 
 
@@ -98,6 +99,31 @@ def test_only_tasks_with_data_are_called(bench: Bench) -> None:
     query = bench.run(counting("few"))
     called = {dict(each.tags)["task-id"] for each in query.metrics() if each.group == "stream-task-metrics"}
     assert {"0_2", "0_5"} == called
+
+
+def test_the_watchers_of_the_last_batch_have_returned_when_a_bounded_run_has_ended(bench: Bench) -> None:
+    """It is published beside the stream, which ends without it."""
+    mark, seen = bench.folder / "mark", list[int]()
+    mark.touch()
+
+    def wait(value: int) -> int:
+        while mark.exists():
+            time.sleep(0.01)
+        return value
+
+    def watch(figures: BatchFigures) -> None:
+        time.sleep(1)
+        seen.append(figures.consumed)
+
+    bench.fill("bounded-in", 10)
+    builder = ks.StreamsBuilder("bounded")
+    builder.stream("bounded-in", value_serde="long").map_values(wait).to("bounded-out", value_serde="long")
+    query = bench.deploy(builder.build(), available_now=True)
+    query.watch(watch)
+    mark.unlink()
+    assert query.await_termination(PATIENCE_S)
+    assert query.control.action.pipeline is not None
+    assert [10] == seen
 
 
 class Heartbeat(ks.Processor):
@@ -145,7 +171,7 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     )
     topology = builder.build()
     query = bench.run(topology, max_records=13)
-    sample = ks.Sample.capture(bench.servers, "history-in", value_serde=ks.Serdes.long())
+    sample = ks.Sample.capture(bench.servers, "history-in", value_serde=ks.Serdes.long(), seconds=PATIENCE_S)
     settle(bench.admin, "history-out")
     driver = ks.TopologyTestDriver(topology, partitions={"history-in": 2, "history-out": 2})
     driver.pipe(sample)

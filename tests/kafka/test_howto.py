@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import subprocess
 import sys
@@ -36,10 +37,17 @@ def servers() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Any) -> Iterator[None]:
-    """Relative paths of a page are in the test's folder; queries that it leaves running are stopped."""
+    """Relative paths of a page are in the test's folder; queries that it leaves running are stopped, and its logs."""
     monkeypatch.chdir(tmp_path)
+    log = logging.getLogger("kstreamnb.query")
+    level, handlers = log.level, [*log.handlers]
     yield
-    ks.spark.stop_all()
+    for query in ks.spark.active():
+        query.stop()
+    for handler in {*log.handlers} - {*handlers}:
+        log.removeHandler(handler)
+        handler.close()
+    log.setLevel(level)
 
 
 def produce(servers: str, topic: str, values: Mapping[str, Any], partitions: int = 1) -> None:
@@ -65,7 +73,7 @@ def test_capture_and_redact(servers: str) -> None:
     produce(servers, "payments", {"ann": {"card": "4111", "amount": 5}})
     Admin(servers).create_topic("counts", partitions=1)
     ks.kafka.produce(servers, [ks.TopicRecord("counts", 0, 0, START_MS, "ann", 1)], value_serde="long")
-    replaced = {"localhost:9092": servers, "seconds=30": "seconds=5"}
+    replaced = {"localhost:9092": servers, "seconds=30": f"seconds={PATIENCE_S}"}
     found = howto.run("capture", replaced, servers=servers, avro=ks.Serdes.json())
     values = {record.topic: record.value for record in found["sample"]}
     assert {"payments": {"card": "***", "amount": 5}, "counts": 1} == values
@@ -90,8 +98,7 @@ def test_from_json_to_an_alert(servers: str, tmp_path: Path) -> None:
     hot = [ks.TopicRecord("readings", 0, at, START_MS + 20_000 * at, "oven", {"celsius": 90}) for at in range(3)]
     ks.kafka.produce(servers, hot)
     howto.run("json-to-alert", {"localhost:9092": servers, "checkpoints/": f"{tmp_path}/", **WAIT})
-    ks.spark.stop_all()
-    (alert,) = ks.Sample.capture(servers, "alerts")
+    (alert,) = ks.Sample.capture(servers, "alerts", seconds=PATIENCE_S)
     assert (alert.key, alert.value) == ("oven", {"above": 80, "times": 3})
 
 

@@ -30,7 +30,10 @@ pytestmark = [
 
 @contextmanager
 def interrupted(moment: Callable[[], object]) -> Iterator[None]:
-    """Interrupt what is called within, once the moment has come; it has to raise KeyboardInterrupt."""
+    """Interrupt what is called within, once the moment has come; it has to raise KeyboardInterrupt.
+
+    After another error no interrupt follows, which would end a later test.
+    """
     ended = threading.Event()
 
     def interrupt() -> None:
@@ -41,9 +44,11 @@ def interrupted(moment: Callable[[], object]) -> Iterator[None]:
     thread = background(interrupt, "interrupt")
     caught = False
     try:
-        yield
-        ended.set()
-        thread.join()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
     except KeyboardInterrupt:
         caught = True
     assert caught
@@ -113,7 +118,7 @@ def test_an_interrupted_start_leaves_no_stream_behind(bench: Bench, moment: str)
         bench.deploy(counting(name))
     assert () == ks.spark.active()
     assert wait_until(lambda: not streams(bench.spark), PATIENCE_S)
-    assert not in_use(checkpoint)
+    assert wait_until(lambda: not in_use(checkpoint), PATIENCE_S)  # once the sink is closed, too
     query = bench.run(counting(name))
     assert counts(records) == final(bench.read(f"{name}-out")) == dict(query.store("counts").all())
     assert len(records) == len(bench.read(f"{name}-out"))

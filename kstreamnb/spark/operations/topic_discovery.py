@@ -63,7 +63,7 @@ class TopicDiscovery:
         counts = ((topic, application.partitions[topic]) for topic in application.external)
         new = ((topic, count) for topic, count in counts if topic not in known or (grown and count > known[topic]))
         found = [f"{topic} has {pluralize(count, 'partition')}" for topic, count in new]
-        if not found:
+        if not found or not self._query.is_active():  # the answer took long, and another deployment may follow the stop
             return False
         before, options = self._manifest, self._query.deployment.options
         deployment = plan_deployment(

@@ -108,8 +108,7 @@ def refuse_replaced_topics(before: Mapping[str, str], now: Mapping[str, str], ap
         ...     print(error)
         input topic "orders" of "shop" was deleted and created again
     """
-    error = _replaced(before, now, application)
-    if error is not None:
+    if error := _replaced(before, now, application):
         error.add_note("Hint: a local_broker() without data= begins empty: give it a folder, or use a new checkpoint")
         raise error
 

@@ -73,6 +73,7 @@ class BatchAction:
         self.watchers: list[BatchListener] = []
         self.busy = threading.Lock()
         self._turn = threading.Lock()  # held from the arrival of a batch until its watchers were called
+        self._noting = threading.RLock()  # held until an error is in the log; its handlers may ask for the error
         self.pipeline: Pipeline | None = None
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
@@ -157,8 +158,7 @@ class BatchAction:
 
         ``timeout_s`` is seconds to wait at most; without limit by default.
         """
-        returned = self._turn.acquire(timeout=timeout_s)
-        if returned:
+        if returned := self._turn.acquire(timeout=timeout_s):
             self._turn.release()
         return returned
 
@@ -253,7 +253,13 @@ class BatchAction:
         """Record the error that ends the query; returns False if it has ended already, because the first failure
         counts.
         """
-        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error) is not None
-        if accepted:
-            self.log.failure(error)
+        with self._noting:
+            accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error) is not None
+            if accepted:
+                self.log.failure(error)
         return accepted
+
+    def failure(self) -> KStreamError | None:
+        """Return the error that ended the query, once it is in the log: its caller may end the process."""
+        with self._noting:
+            return self.lifecycle.error

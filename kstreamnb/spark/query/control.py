@@ -107,26 +107,34 @@ class QueryControl:
             try:
                 with self._halting:  # an interrupted start may still end its stream
                     pass
-                self._launch(actor, takes_over=takes_over)
-                self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
+                if launched := self._launch(actor, takes_over=takes_over):
+                    self.action.log.note("started", checkpoint=str(self.files), batch=last_batch(self.files))
                 if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                     self._halt()
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
-                self._attend()
+                if launched:
+                    self._attend()
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
-                if not self.fail(failure or EngineError(f"the start was interrupted: {reason_of(error)}"), Actor.QUERY):
+                noted = failure or EngineError(f"the start was interrupted: {reason_of(error)}")
+                if not self.action.note_failure(noted, Actor.QUERY):
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 if failure is None:  # the stream may run already
                     clean_up(partial(self._halt, starting=True))
                 raise
             return True
 
-    def _launch(self, actor: Actor, *, takes_over: bool) -> None:
-        """Launch the stream; again, unless the user waits for it, while Spark is too slow to start its processes."""
+    def _launch(self, actor: Actor, *, takes_over: bool) -> bool:
+        """Launch the stream; again, unless the user waits for it, while Spark is too slow to start its processes.
+
+        Returns False if the user has stopped the query meanwhile: Spark would end the stream of a later deployment over
+        the same checkpoint.
+        """
         while True:
             try:
                 self._prepare(takes_over=takes_over)
+                if self.lifecycle.state is not State.STARTING:
+                    return False
                 with ExitStack() as on_failure:
                     lock = self.files.hold()
                     on_failure.callback(lock.release)
@@ -136,7 +144,7 @@ class QueryControl:
                     self.handle = QueryHandle(stream, lock, ended, bounded=self.settings.trigger_ms is None)
                     on_failure.pop_all()
                 self.action.pipeline = self._pipeline(self.handle)
-                return
+                return True
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
                 self._halt(starting=True)
                 require_session(self.spark)
@@ -208,7 +216,7 @@ class QueryControl:
             self.on_end(handle)
 
         def end_died(error: BaseException) -> None:
-            self.fail(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
+            self.action.note_failure(spark_failure(f'the query of "{self.application}"', error), Actor.QUERY)
             raise error
 
         def companion_died(companion: Companion, error: BaseException) -> None:
@@ -226,9 +234,9 @@ class QueryControl:
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
             return
-        error = self.lost()
+        error = None
         if cause is not None:
-            error = error or self._seen_overtaken()
+            error = self.lost() or self._seen_overtaken()
             if error is None and self._recovers(handle, cause):
                 return
             error = error or self._failure(cause)
@@ -236,11 +244,9 @@ class QueryControl:
             error = jvm_gone(self.application)
         elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
             error = self._seen_overtaken()
-        else:
-            error = None
         handle.lock.release()
         if error is not None:
-            self.fail(error, Actor.QUERY)
+            self.action.note_failure(error, Actor.QUERY)
         elif self.lifecycle.state in _LAUNCHED:
             self.action.log.note("stopped", batch=self.action.last.number)
             self.lifecycle.apply(LifecycleEvent.END, Actor.QUERY)
@@ -279,7 +285,10 @@ class QueryControl:
         return True
 
     def stop(self) -> None:
-        """Stop within 5 s, for the user; a batch that is being published may finish, and its watchers may return."""
+        """Stop within 5 s, for the user; a batch that is being published may finish, and its watchers may return.
+
+        A start in progress launches no stream any more, and ends within that time unless it waits for a broker.
+        """
         before = self.lifecycle.apply(LifecycleEvent.STOP, Actor.USER)
         if self.action.is_caller():  # the stream waits for this thread
             background(partial(self._finish_stop, before), "kstreamnb-stop")
@@ -287,21 +296,20 @@ class QueryControl:
             self._finish_stop(before)
 
     def _finish_stop(self, before: State | None) -> None:
+        end = time.monotonic() + _STOP_S
         try:
             self._halt()
+            if before is State.STARTING and self._starts.acquire(timeout=max(0.1, end - time.monotonic())):
+                self._starts.release()
             if before is not None:
                 self.action.log.note("stopped", batch=self.action.last.number)
         finally:
             if before not in (None, State.STARTING):  # else the start that is in progress halts
                 self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
 
-    def fail(self, error: KStreamError, actor: Actor) -> bool:
-        """Note the error that ends the query; returns False if it has ended already."""
-        return self.action.note_failure(error, actor)
-
     def end_with(self, error: KStreamError) -> None:
         """End the stream with an error, for a companion."""
-        self.fail(error, Actor.COMPANION)
+        self.action.note_failure(error, Actor.COMPANION)
         self._halt()
 
     def _halt(self, *, starting: bool = False) -> None:
@@ -322,17 +330,21 @@ class QueryControl:
             if ending is not None:
                 ending.join(max(0.1, end - time.monotonic()))
                 if ending.is_alive():
-                    action.log.warn("stops late", effect="its tasks may still write to the checkpoint")
+                    self._warn_late(effect="its tasks may still write to the checkpoint")
             action.await_watchers(max(0.1, end - time.monotonic()))
             action.sink.close()
             if self.handle is not None:
                 self.handle.lock.release()
 
     def _stop_stream(self, handle: QueryHandle) -> None:
-        late = handle.stop()
-        with suppress(Py4JError, OSError):  # a JVM that ends has no stream that could write
-            if late is not None and not is_stopped(self.spark):  # Spark's method fails then, and stops the stream
-                self.action.log.warn("stops late", error=late)
+        if (late := handle.stop()) is not None:
+            self._warn_late(error=late)
+
+    def _warn_late(self, **fields: str) -> None:
+        """Log that a stream stops late, unless its session was stopped or is gone: then nothing writes any more."""
+        with suppress(Py4JError, OSError):
+            if not is_stopped(self.spark):
+                self.action.log.warn("stops late", **fields)
 
     # --- conditions that forbid a stream ----------------------------------------------------------------------------
     def lost(self) -> KStreamError | None:

@@ -77,23 +77,18 @@ TRANSITIONS: Mapping[tuple[State, LifecycleEvent], tuple[State, frozenset[Actor]
 
 
 class Lifecycle:
-    """The current state of a query, changed by any thread as `TRANSITIONS` allows."""
+    """The current ``state`` of a query, changed by any thread as `TRANSITIONS` allows."""
 
     def __init__(self) -> None:
-        self._state = State.CREATED
+        self.state = State.CREATED
         self.last_error: KStreamError | None = None  # the last one that ended a start, also after a restart
         self._lock = threading.RLock()
-
-    @property
-    def state(self) -> State:
-        """The current state."""
-        return self._state
 
     @property
     def error(self) -> KStreamError | None:
         """The first error since the last start, in states that show "failed"; None in all others."""
         with self._lock:
-            return self.last_error if self._state in (State.FAILED, State.ABANDONED) else None
+            return self.last_error if self.state in (State.FAILED, State.ABANDONED) else None
 
     def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> State | None:
         """Make the transition of an event; returns the state before it, or None if the table does not allow it.
@@ -104,10 +99,10 @@ class Lifecycle:
             error: the error of `Event.FAIL`.
         """
         with self._lock:
-            before = self._state
+            before = self.state
             state, actors = TRANSITIONS.get((before, event), (before, frozenset()))
             if actor not in actors:
                 return None
-            self._state = state
+            self.state = state
             self.last_error = error if event is LifecycleEvent.FAIL else self.last_error
             return before

@@ -94,7 +94,7 @@ class Query(Suggesting):
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the query; SIGINT (an interrupt), SIGTERM and SIGHUP stop it if the main thread waits.
 
-        The watchers of the last batch have returned then.
+        When it returns, the watchers of the last batch have returned; when it raises, the error is in the log.
 
         Args:
             timeout_s: seconds to wait at most; by default without limit.
@@ -113,8 +113,7 @@ class Query(Suggesting):
                 wait_until(lambda: asked.is_set() or not self.is_active(), end - time.monotonic())
                 if asked.is_set():
                     self.stop()
-        error = self.exception()
-        if error is not None and not (asked.is_set() and isinstance(error, SparkError)):
+        if (error := self.control.action.failure()) and not (asked.is_set() and isinstance(error, SparkError)):
             raise error
         return not self.is_active()
 
@@ -141,7 +140,7 @@ class Query(Suggesting):
 
         with under_way("records", look=look):
             wait_until(lambda: self._reached(goal) or not self.is_active(), end - time.monotonic(), pause_s=0.01)
-        if not self.is_active() and (error := self.exception()):
+        if not self.is_active() and (error := self.control.action.failure()):
             raise error
         return self._reached(goal)
 
@@ -159,9 +158,8 @@ class Query(Suggesting):
         control = self.control
         last, state, error = control.action.last, self._state(), self.exception()
         durations = {} if control.handle is None else control.handle.durations_ms()
-        waiting = self._waiting() if lag else _UNKNOWN
         text, slow = None if error is None else failure_line(error), control.action.slow
-        progress = (last.number, waiting, last.positions, last.clock_ms, durations)
+        progress = (last.number, self._waiting() if lag else _UNKNOWN, last.positions, last.clock_ms, durations)
         last_error = control.lifecycle.last_error
         return QueryStatus(
             state.shown,
@@ -261,7 +259,8 @@ class Query(Suggesting):
     def stop(self) -> None:
         """Stop within 5 s, after the batch in progress and its watchers if possible; the checkpoint stays.
 
-        Nothing writes to it afterwards, except executors on other machines, which keep stores for up to a minute.
+        A start that is in progress, such as one after new topics were found, ends without a stream. Nothing writes to
+        the checkpoint afterwards, except executors on other machines, which keep stores for up to a minute.
         Within a watcher or a sink it returns at once, and the stream ends after the batch that they handle.
         """
         with under_way(f'stopping "{self.application}"'):

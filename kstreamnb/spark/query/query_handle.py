@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -18,6 +18,7 @@ from kstreamnb.kafka.storage.checkpoint_files import Presence
 from kstreamnb.spark.jvm.session import close_stores
 from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 
+T = TypeVar("T")
 _NO_ANSWER = Py4JError, OSError
 _TASKS_S = 30.0
 _LOOK_S = 0.1
@@ -44,16 +45,16 @@ class QueryHandle:
 
     def active(self) -> bool:
         """Return whether the stream runs."""
-        try:
-            return self.streaming.isActive
-        except _NO_ANSWER:
-            self.gone = True
-            return False
+        return bool(self._answer(lambda: self.streaming.isActive))
 
     def exception(self) -> StreamingQueryException | None:
         """Return the error that ended the stream, in Spark's words."""
+        return self._answer(self.streaming.exception)
+
+    def _answer(self, question: Callable[[], T]) -> T | None:
+        """Return the JVM's answer, None if it is gone."""
         try:
-            return self.streaming.exception()
+            return question()
         except _NO_ANSWER:
             self.gone = True
             return None

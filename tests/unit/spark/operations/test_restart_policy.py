@@ -58,7 +58,7 @@ def test_the_log_says_why_a_failed_query_starts_again(tmp_path: Path, caplog: py
     """The start that follows would otherwise have no reason."""
     query = query_without_spark(tmp_path)
     launch(query, None)
-    query.control.fail(at_record(1), Actor.STREAM)
+    query.control.action.note_failure(at_record(1), Actor.STREAM)
     RestartPolicy(query, "replace_thread")(lambda: True)
     assert "again: starts again (reason broken)" in caplog.messages
 
@@ -67,7 +67,7 @@ def test_a_query_that_the_user_has_stopped_is_left_alone(tmp_path: Path) -> None
     """A failure, then a stop: the policy asks its handler at most once and starts nothing."""
     query = query_without_spark(tmp_path)
     launch(query, None)
-    query.control.fail(at_record(1), Actor.STREAM)
+    query.control.action.note_failure(at_record(1), Actor.STREAM)
     query.stop()
     RestartPolicy(query, "replace_thread")(lambda: True)
     assert State.ABANDONED is query.control.lifecycle.state

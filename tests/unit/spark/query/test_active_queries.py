@@ -50,7 +50,7 @@ def running(folder: Path, number: int, sink: Closing | None = None) -> Query:
 def test_those_that_were_stopped_are_returned_oldest_first_and_counted_once(tmp_path: Path) -> None:
     """Failed ones count: they hold resources until they are stopped. One that the user stopped does not."""
     queries = [running(tmp_path, number) for number in range(4)]
-    queries[1].control.fail(BrokerError("gone"), Actor.QUERY)
+    queries[1].control.action.note_failure(BrokerError("gone"), Actor.QUERY)
     queries[2].stop()
     assert (queries[0], queries[1], queries[3]) == ks.spark.stop_all()
     assert () == ks.spark.active()

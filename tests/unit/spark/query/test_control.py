@@ -16,7 +16,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 import kstreamnb as ks
-from kstreamnb.background import wait_until
+from kstreamnb.background import background, wait_until
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.kafka.storage.checkpoint_lock import in_use
 from kstreamnb.spark.contracts import QueryBatch
@@ -26,6 +26,7 @@ from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.spark.telemetry.query_log import QueryLog
 from kstreamnb.tools.parity import verify_state
 from tests.unit.spark.query.streams import EndedStream, RunningSession, UnreachableSink, launch, query_without_spark
 
@@ -72,6 +73,27 @@ def test_a_stream_that_spark_ended_with_an_error_fails_the_query(tmp_path: Path)
     assert not in_use(query.checkpoint)
 
 
+def test_a_failure_is_in_the_log_before_a_caller_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may end the process, and with it the thread that writes the log."""
+    failure, begun = QueryLog.failure, threading.Event()
+
+    def slowly(log: QueryLog, error: ks.errors.KStreamError) -> None:
+        begun.set()
+        time.sleep(0.3)
+        failure(log, error)
+
+    monkeypatch.setattr(QueryLog, "failure", slowly)
+    query = query_without_spark(tmp_path)
+    handle = launch(query, "Job aborted")
+    background(lambda: query.control.on_end(handle), "end")
+    assert begun.wait(60)
+    with pytest.raises(ks.errors.SparkError, match="Job aborted"):
+        query.await_termination(60)
+    assert [each.startswith("again: failed (error SparkError") for each in caplog.messages] == [True]
+
+
 def test_the_end_of_all_input_is_no_failure(tmp_path: Path) -> None:
     """With available_now the stream ends without an error."""
     query = query_without_spark(tmp_path, trigger_ms=None)
@@ -89,11 +111,29 @@ def test_a_stop_during_a_recovery_wins(tmp_path: Path) -> None:
     assert not query.control.start(Actor.COMPANION)
 
 
+def test_a_stop_during_a_start_in_another_thread_waits_for_its_end(tmp_path: Path) -> None:
+    """A deployment over the same checkpoint may follow at once."""
+    query, begun = query_without_spark(tmp_path), threading.Event()
+
+    def open_slowly() -> None:
+        begun.set()
+        assert wait_until(lambda: query.control.lifecycle.state is State.STOPPING, 60)
+        time.sleep(0.5)
+
+    query.control.action.sink = UnreachableSink(open_slowly)
+    handle = launch(query, TOO_SLOW)
+    background(lambda: query.control.on_end(handle), "end")
+    assert begun.wait(60)
+    query.stop()
+    assert State.STOPPED is query.control.lifecycle.state
+    assert query.exception() is None
+
+
 def test_the_end_of_an_older_stream_changes_nothing(tmp_path: Path) -> None:
     """A restart has already launched another stream."""
     query = query_without_spark(tmp_path)
     older = launch(query, "Job aborted")
-    query.control.fail(ks.errors.EngineError("first"), Actor.STREAM)
+    query.control.action.note_failure(ks.errors.EngineError("first"), Actor.STREAM)
     newer = launch(query, None)
     query.control.on_end(older)
     assert ("starting", newer) == (query.status(lag=False).state, query.control.handle)
@@ -149,7 +189,7 @@ def test_a_batch_in_progress_is_not_published_after_the_query_has_failed_without
     query.checkpoint.rename(tmp_path / "elsewhere")
     error = query.control.lost()
     assert error is not None
-    query.control.fail(error, Actor.QUERY)
+    query.control.action.note_failure(error, Actor.QUERY)
     with pytest.raises(ks.errors.CheckpointError, match="no longer exists"):
         query.control.action.publish(QueryBatch(1, "{}", {}, 0, BatchOutput()))
     assert [] == published
@@ -357,11 +397,21 @@ class Py4JUnreadable(Py4JLate):
         raise ConnectionRefusedError("Connection refused")
 
 
-@pytest.mark.parametrize("kind", [LateStream, StreamOfDyingJvm])
+class SlowStream(RunningStream):
+    """Spark's object for a stream whose JVM takes longer to end than a stop waits."""
+
+    def stop(self) -> None:
+        """Return late."""
+        super().stop()
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("kind", [LateStream, StreamOfDyingJvm, SlowStream])
 def test_a_stop_while_the_jvm_ends_warns_of_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[RunningStream]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: type[RunningStream]
 ) -> None:
     """A signal for the whole group of processes also ends the JVM, at any moment of the stop."""
+    monkeypatch.setattr("kstreamnb.spark.query.control._STOP_S", 0.1)
     query = query_without_spark(tmp_path)
     stream: Any = kind(None)
     launch(query, None).streaming = stream
@@ -400,7 +450,7 @@ def test_spark_may_end_with_the_signal_that_ends_its_query(
     """Service managers send it to all processes; an error of the application itself is raised nevertheless."""
     query = query_without_spark(tmp_path)
     launch(query, None).streaming = RunningStream(None)
-    query.control.fail(error, Actor.STREAM)
+    query.control.action.note_failure(error, Actor.STREAM)
     before = signal.getsignal(signal.SIGTERM)
 
     def end() -> None:
@@ -418,7 +468,7 @@ def test_a_query_is_displayed_after_its_jvm_has_ended(tmp_path: Path) -> None:
     """State, tasks, positions and the last error come from this process; text and HTML hold the same facts."""
     query = query_without_spark(tmp_path)
     query.control.handle = QueryHandle(StreamOfDeadJvm(None), launch(query, None).lock, lambda: None)  # type: ignore[arg-type]
-    query.control.fail(ks.errors.JvmGoneError("Spark's JVM is gone"), Actor.STREAM)
+    query.control.action.note_failure(ks.errors.JvmGoneError("Spark's JVM is gone"), Actor.STREAM)
     for shown in (query, query.status()):
         bundle = shown._repr_mimebundle_()
         for text in bundle.values():
