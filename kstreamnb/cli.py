@@ -32,7 +32,8 @@ if TYPE_CHECKING:  # commands import what they need
 _DRAWINGS = ("text", "mermaid", "dot", "svg")
 _FORMS = {"": "text", ".txt": "text", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_ENDINGS, _SALT = ", ".join(filter(None, _FORMS)), "KSTREAMNB_HASH_SALT"
+_ENDINGS = ", ".join(filter(None, _FORMS))
+_SALT = "KSTREAMNB_HASH_SALT"
 
 
 def _in_existing_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:

@@ -22,7 +22,8 @@ _OF_LOGIN = {
     "clientSecret": "oauthbearer.client.secret",
     "scope": "oauthbearer.scope",
 }
-_HANDLER, _TOKENS = "sasl.login.callback.handler.class", ".OAuthBearerLoginCallbackHandler"
+_HANDLER = "sasl.login.callback.handler.class"
+_TOKENS = ".OAuthBearerLoginCallbackHandler"
 _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"\';]+))')
 
 

@@ -11,7 +11,7 @@ INVISIBLE = re.compile(
 )
 _WITHIN_LINES = re.compile(r"[^\n\t]+")
 _SECRET = re.compile(
-    r"password|passphrase|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential|assertion"
+    r"passw(or)?d|(^|[._-])pwd$|passphrase|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential|assertion"
     r"|(keystore|private|api|access|signing)[._-]?key$",
     re.IGNORECASE,
 )

@@ -44,8 +44,9 @@ def expect(value: object, kind: type | UnionType, what: str, *, hint: str | None
 def _hint(value: object, kind: object = None) -> str | None:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     kinds = {type(each).__name__ for each in (value, *parts)}
-    rows = "records by topic" if "Mapping" in f"{kind}" and parts else "TopicRecord"
-    kinds |= {rows if "TopicRecord" in f"{kind}" else "", f"{type(value).__name__} for {getattr(kind, '__name__', '')}"}
+    kinds.add(f"{type(value).__name__} for {getattr(kind, '__name__', '')}")
+    if "TopicRecord" in f"{kind}":
+        kinds.add("records by topic" if "Mapping" in f"{kind}" and parts else "TopicRecord")
     return next((hint for name, hint in rows_of("kstreamnb", "argument_hints.tsv") if name in kinds), None)
 
 

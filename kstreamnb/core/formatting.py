@@ -11,7 +11,7 @@ from kstreamnb.core.time import format_ms
 from kstreamnb.masking import INVISIBLE as INVISIBLE
 from kstreamnb.masking import clean as clean
 
-_EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
+EARLY_MS = 10**9  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS, _MAX_WHOLE = 60, 2000
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 """``json.dumps`` would make an encoder for each value, which takes longer than to encode a short one."""
@@ -71,7 +71,7 @@ def format_value(value: object) -> str:
 
 def format_time(time_ms: int) -> str:
     """Return a time as ISO 8601 text in UTC, or as a plain number of milliseconds near 0."""
-    return str(time_ms) if abs(time_ms) < _EARLY_MS else format_ms(time_ms)
+    return str(time_ms) if abs(time_ms) < EARLY_MS else format_ms(time_ms)
 
 
 def format_stream_time(time_ms: int) -> str:

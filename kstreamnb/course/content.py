@@ -18,7 +18,7 @@ from typing import TypeVar
 from kstreamnb.core.arguments import expect
 from kstreamnb.course.answers import FORMS, Judge, check_entry, declared, function_only
 from kstreamnb.errors import KStreamError
-from kstreamnb.hints import expect_known, unknown
+from kstreamnb.hints import expect_known
 
 Entry = TypeVar("Entry")
 _TEXTS = Path(__file__).parent / "chapters"
@@ -139,9 +139,8 @@ def _files() -> dict[str, Path]:
 
 
 def _texts(chapter: str) -> dict[str, dict[str, dict[str, object]]]:
-    path = _files().get(chapter)
-    if path is None:
-        raise unknown("chapter", chapter, chapters(), error=KStreamError)
+    expect_known("chapter", [chapter], chapters(), error=KStreamError)
+    path = _files()[chapter]
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

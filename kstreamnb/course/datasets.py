@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from kstreamnb.core.arguments import check_arguments
+from kstreamnb.core.arguments import at_least, check_arguments
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError
 from kstreamnb.samples import Sample
@@ -40,8 +40,7 @@ def new_york_flights(limit: int = 10_000) -> Sample:
         ('N14228', 'EWR', 'IAH', 2)
     """
     check_arguments(new_york_flights, locals())
-    if limit < 0:
-        raise KStreamError(f"limit must not be negative, got {limit}")
+    at_least(0, limit, "limit")
     return Sample.from_records(
         TopicRecord(
             *("flights", -1, number, _START_MS + int(row["minute"]) * 60_000, row["tail"] or None),

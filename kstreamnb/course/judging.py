@@ -32,5 +32,6 @@ def run_stream(builder: ks.StreamsBuilder, made: object, sample: ks.Sample) -> P
         raise Refused(f"the function must return a stream or a table, but returns {what}?")
     if made.declaration_log is not builder.declaration_log:
         raise Refused("the function uses a stream of your notebook: use its arguments, which are other streams.")
-    (made.to_stream() if isinstance(made, ks.KTable) else made).to(_CHECKED)
+    stream = made.to_stream() if isinstance(made, ks.KTable) else made
+    stream.to(_CHECKED)
     return [(record.key, record.value) for record in ks.replay(builder.build(), sample).output(_CHECKED)]

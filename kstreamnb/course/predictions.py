@@ -122,7 +122,8 @@ class Comparison(HasForms):
         """The missing idea of a wrong prediction, then the reason for the result."""
         number = number_of(self.answer)
         given = _shown(self.answer) if number is None else f"{number:g}"
-        return f"{('' if self.right else self.question.overlooked.get(given, ''))} {self.question.because}".strip()
+        overlooked = "" if self.right else self.question.overlooked.get(given, "")
+        return f"{overlooked} {self.question.because}".strip()
 
     def _rows(self) -> list[list[str]]:
         answer, actual = self.answer, self.actual

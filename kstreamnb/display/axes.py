@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from math import ceil
 
 from kstreamnb.core.formatting import format_time
 from kstreamnb.core.time import MAX_TIME_MS
@@ -60,7 +61,8 @@ def number_ticks(high: float) -> list[float]:
     """
     steps = (digit * 10**zeros for zeros in count() for digit in (1, 2, 5))
     step = next(step for step in steps if high <= _MOST_NUMBERS * step)
-    return [step * number for number in range(max(1, -(-int(high) // step)) + 1)]
+    last = max(1, ceil(high / step))
+    return [step * number for number in range(last + 1)]
 
 
 def time_label(time_ms: int, others: list[int]) -> str:

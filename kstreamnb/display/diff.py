@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.topology.description import DescribedNode, DescribedStore, TopologyDescription
 
-_GENERATED = re.compile(r"-\d{10}")
+GENERATED = re.compile(r"-\d{10}")  # the number in a name that was generated
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,8 +108,8 @@ def _state(before: TopologyDescription, after: TopologyDescription) -> Iterator[
 
 
 def _shifted(name: str, others: set[str]) -> bool:
-    family = _GENERATED.sub("", name)
-    return family != name and any(_GENERATED.sub("", other) == family for other in others)
+    family = GENERATED.sub("", name)
+    return family != name and any(GENERATED.sub("", other) == family for other in others)
 
 
 def _stores(description: TopologyDescription) -> set[str]:

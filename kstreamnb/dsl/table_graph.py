@@ -34,7 +34,8 @@ def emit_map_values(
 ) -> TableFlow:
     """Write ``map_values`` into a graph."""
     name = _name(graph, "MAPVALUES", table)
-    return _derive(graph, source, table, name, derived_tables.TableMapValues(mapper, with_key, store=table.store_name))
+    operator = derived_tables.TableMapValues(mapper, with_key, store=table.store_name)
+    return _derive(graph, source, table, name, operator)
 
 
 def _name(graph: GraphBuilder, java: str, table: Materialization) -> str:
@@ -95,7 +96,8 @@ def emit_suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed
     operator = Suppress(store_name, wait_ms, close, close, *limits)
     view = SuppressView(table_of(graph, source.node).view, store_name)
     node = Table(name=name, operator=operator, view=view, store=store, versioned=False, computed_from=(source.node,))
-    return TableFlow(graph.add(node, source.node).id, name, source.key_serde, source.value_serde, (source.name,))
+    node = graph.add(node, source.node)
+    return TableFlow(node.id, name, source.key_serde, source.value_serde, (source.name,))
 
 
 def _grace(graph: GraphBuilder, node: int, below: str = "") -> int:

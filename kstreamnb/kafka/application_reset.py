@@ -79,7 +79,9 @@ class ResetPlan:
         for topic, parts in self.positions.items():
             offsets = ", ".join(f"{partition}: {offset}" for partition, offset in parts.items())
             lines.append(f"  begin topic {topic} at offsets {offsets}")
-        return "\n".join([*lines, *(() if len(lines) > 1 else ["  nothing to delete"]), *self.downstream])
+        if len(lines) == 1:
+            lines.append("  nothing to delete")
+        return "\n".join([*lines, *self.downstream])
 
 
 def reset(

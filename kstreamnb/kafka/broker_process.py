@@ -79,7 +79,8 @@ class LocalBroker(Closing):
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
         self.config, self.users, self.port = dict(config or {}), dict(users or {}), port
         self.bootstrap_servers = self._guarded = ""
-        self._answered, self._temporary = False, data is None
+        self._answered = False
+        self._temporary = data is None
         self.data = temp_dir("broker") if data is None else Path(data).absolute()  # its processes run there
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None
@@ -122,8 +123,10 @@ class LocalBroker(Closing):
 
         Raises: BrokerError if it did not answer; the detail has the last lines of its log.
         """
+        if self.running:
+            return self
         try:
-            return self if self.running else self._started(attempts)
+            return self._started(attempts)
         except KeyboardInterrupt:  # maybe nobody has the broker
             self.kill()
             if not self._answered:

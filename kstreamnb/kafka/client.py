@@ -21,9 +21,7 @@ Servers: TypeAlias = str | Mapping[str, object]
 
 _CODES = rows_of(__package__, "error_codes.tsv")
 _HINTS = {getattr(KafkaError, name): hint for names, _, *hints in _CODES for name in names.split() for hint in hints}
-_PERMISSIONS = {"creating": "CREATE", "deleting": "DELETE", "adding": "ALTER", "sending": "WRITE", "claiming": "WRITE"}
-_PERMISSIONS |= {"publishing to": "WRITE", "publishing for": "WRITE on the outputs and READ on the inputs"}
-_PERMISSIONS |= {"looking up settings": "DESCRIBE_CONFIGS"}
+_PERMISSIONS = rows_of(__package__, "permissions.tsv")
 Client = TypeVar("Client")
 _FENCED = re.compile("fence|newer producer|old epoch", re.IGNORECASE)
 LOG = logging.getLogger("kstreamnb.query.kafka")
@@ -69,7 +67,8 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
     given = for_librdkafka(as_settings(servers))
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
-    return {**_USUAL, **(defaults or {}), **given, **{name.replace("_", "."): value for name, value in fixed.items()}}
+    own = {name.replace("_", "."): value for name, value in fixed.items()}
+    return {**_USUAL, **(defaults or {}), **given, **own}
 
 
 def as_settings(servers: Servers) -> dict[str, object]:
@@ -127,7 +126,7 @@ def kafka_error(
     denied = code in _DENIED or (why is not None and why.code() in _NO_LOGIN)
     kind = AccessDeniedError if denied else RecordRefusedError if code in _REFUSED else BrokerError
     hint = hint if hint and kind is BrokerError else _hint(code, why)
-    permission = next((each for words, each in _PERMISSIONS.items() if what.startswith(words)), "READ")
+    permission = next((each for words, each in _PERMISSIONS if what.startswith(words)), "READ")
     hint = hint and hint.replace("the permission", permission)
     return kind(f'{what} failed at "{shown_servers(broker)}"', detail=f"Kafka says: {text}", hint=hint)
 

@@ -80,7 +80,8 @@ class RegistrySerde(Serde):
 
     def _failed(self, error: Exception) -> SerdeError | None:
         """Return an error about the registry or the schema; None if the fault is in the value or the bytes."""
-        status, kinds = getattr(error, "http_status_code", None), {kind.__name__ for kind in type(error).__mro__}
+        status = getattr(error, "http_status_code", None)
+        kinds = {kind.__name__ for kind in type(error).__mro__}
         if status is None and "TransportError" not in kinds:
             return None
         hint = _REMEDIES.get(status or 0, "check that the registry runs at this address, and has the schema")
@@ -95,7 +96,8 @@ class RegistrySerde(Serde):
         if self.format == "protobuf":
             as_dict = import_module("google.protobuf.json_format").MessageToDict
             return as_dict(value, preserving_proto_field_name=True)
-        return replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False})).serialize(value)
+        quiet = replace(self, options=_dotted({**dict(self.options), "auto.register.schemas": False}))
+        return quiet.serialize(value)
 
 
 class SchemaRegistry:

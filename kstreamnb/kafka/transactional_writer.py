@@ -186,7 +186,8 @@ class TransactionalWriter(BatchWriter):
     def _last_marker(self, admin: Admin) -> Marker | None:
         """Return the last marker; in the partition of a slot, that of an earlier query says nothing about this one."""
         marker = last_marker(admin, self.marker_topic, self._partition)
-        return None if self.slot is not None and marker is not None and marker.query != self.query else marker
+        is_foreign = self.slot is not None and marker is not None and marker.query != self.query
+        return None if is_foreign else marker
 
     def take_over(self) -> None:
         """Make the application this query's, before its first batch: fence older writers, and write a marker of it.
@@ -412,10 +413,11 @@ class TransactionalWriter(BatchWriter):
         self, producer: Producer, error: KafkaException, batch: int, seconds: float, written: FirstRecords
     ) -> EngineError:
         """End the transaction if that is still possible, and make the error that says what failed."""
-        timeout_ms, slow = self._timeout_ms, error.args[0].code() == KafkaError._TIMED_OUT and len(producer) > 0  # noqa: SLF001
+        timeout_ms = self._timeout_ms
+        is_slow = error.args[0].code() == KafkaError._TIMED_OUT and len(producer) > 0  # noqa: SLF001 - a public code
         reason = self._drop(producer) or error.args[0]
         fenced = {reason.code(), error.args[0].code()} & _FENCED
-        if slow:  # the broker limits the rate, or is slow: the next attempt has more time
+        if is_slow:  # the broker limits the rate, or is slow: the next attempt has more time
             self._timeout_ms = min(max(_MAX_TIMEOUT_MS, timeout_ms), 2 * timeout_ms)
         # Kafka answers an expired transaction and a newer deployment with the same code. Time tells them apart; if a
         # newer deployment came as well, the owner token of the checkpoint or the marker says so when `open` is called.

@@ -45,7 +45,8 @@ def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
 
 def _lowered(log: DeclarationLog, declarations: Sequence[Declaration]) -> Topology:
     """Return the topology of some declarations; a topic that is read twice has one source, as after `build()`."""
-    return lower(optimise(replay(log, declarations).graph.freeze(), ())[0], name=log.name)
+    graph = replay(log, declarations).graph.freeze()
+    return lower(optimise(graph, ())[0], name=log.name)
 
 
 def _marked(log: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]) -> dict[str, str]:

@@ -5,18 +5,17 @@ Nodes of two runs are matched by what the user wrote, not by Kafka's numbers, wh
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from kstreamnb.display.diff import GENERATED
 from kstreamnb.notebook.functions import same_functions
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 from kstreamnb.topology.labels import node_label
 
 T = TypeVar("T")
-_NUMBER = re.compile(r"-\d{10}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def _matches(before: Shown, now: Shown) -> dict[str, str]:
 
 
 def _kind(node: DescribedNode) -> tuple[str | None, ...]:
-    return (_NUMBER.sub("", node.name), node.dsl, node.topic if node.kind == "sink" else None, *node.topics)
+    return (GENERATED.sub("", node.name), node.dsl, node.topic if node.kind == "sink" else None, *node.topics)
 
 
 def _text(node: DescribedNode) -> tuple[str | None, ...]:

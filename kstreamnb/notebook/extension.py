@@ -128,6 +128,7 @@ def _line() -> str:
     import IPython
 
     java = "Java found" if shutil.which("java") else "no Java: replays work, deployment to Spark needs Java 17"
-    java = "Windows: replays work, deployment to Spark needs WSL" if sys.platform == "win32" else java
+    if sys.platform == "win32":
+        java = "Windows: replays work, deployment to Spark needs WSL"
     python = f"Python {platform.python_version()}, IPython {IPython.__version__}"
     return f"kstreamnb {__version__}, {python}, {java}; Spark logs: %ks logs"

@@ -54,7 +54,8 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
     """
     tree = ast.parse(source)
     values = [pair for node in ast.walk(tree) for pair in _named_values(node)]
-    found = {value: _variable(name) for name, value in values if _is_text(value) and _SECRET.search(name)}
+    secrets = ((name, value) for name, value in values if _is_text(value) and _SECRET.search(name))
+    found = {value: re.sub(r"\W", "_", name).upper() for name, value in secrets}  # the variable of each
     edits = [*_comments(source, {str(secret.value) for secret in found})]
     for secret, variable in found.items():
         edits.append((*span(source, secret), f"os.environ[{variable!r}]"))
@@ -68,11 +69,6 @@ def from_environment(source: str) -> tuple[str, tuple[str, ...]]:
         raise _refusal("it is part of a string that is put together", line) from None  # the cause has lines of code
     in_order = sorted(found, key=lambda secret: (secret.lineno, secret.col_offset))
     return result, tuple(dict.fromkeys(found[secret] for secret in in_order))
-
-
-def _variable(name: str) -> str:
-    """Return the variable of the environment that holds a secret."""
-    return re.sub(r"\W", "_", name).upper()
 
 
 def _comments(source: str, secrets: set[str]) -> Iterator[tuple[int, int, str]]:

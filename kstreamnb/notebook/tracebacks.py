@@ -150,8 +150,9 @@ def fact_of(error: BaseException) -> str:
         return message_of(error)
     key, value = map(format_value, error.record)
     topic, partition, offset, _ = error.coordinates
-    kind = f" with {type(cause).__name__}"  # ends the message if only the user's function failed
-    fact = f"{kind[6:]} {message_of(cause)}".rstrip() if error.message.endswith(kind) else str(error)
+    kind = type(cause).__name__
+    is_users = error.message.endswith(f" with {kind}")  # not if a store, a serde or another part of the kit failed
+    fact = f"{kind} {message_of(cause)}".rstrip() if is_users else str(error)
     return f"{fact} at {topic}-{partition}@{offset} key {key} value {value}"
 
 

@@ -175,7 +175,8 @@ class SubscriptionReceive(BlockOperator):
         """Return lines that put the subscription."""
         foreign, primary = context.key_serde(self.foreign_key_serde), context.key_serde(self.primary_key_serde)
         store: Any = context.store(self.store)
-        (rows, watched), kept = store.in_place() or ({}, [None]), SubscriptionSerde(primary).inline_copy[0] or None
+        rows, watched = store.in_place() or ({}, [None])
+        kept = SubscriptionSerde(primary).inline_copy[0] or None
         lines = f"""\
 instruction = value[1]
 if key is not None:

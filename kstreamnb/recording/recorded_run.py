@@ -85,8 +85,9 @@ class RecordedRun:
         code = self.index.code(position)
         _, partition, timestamp, key, value, headers = self.index.log[position]
         task = self.tasks[code.task]
-        with suppress(SerdeError):  # a handler may have sent a dead letter there, which stays bytes
-            if serdes := task.topic_serdes(code.other) or sink_serdes(task.plan, code.other):
+        serdes = task.topic_serdes(code.other) or sink_serdes(task.plan, code.other)
+        if serdes is not None:
+            with suppress(SerdeError):  # a handler may have sent a dead letter there, which stays bytes
                 key, value = decode(serdes[0], key), decode(serdes[1], value)
         return TopicRecord(code.other, partition, self.offset(position), timestamp, key, value, headers)
 

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import SerializedValue
-from kstreamnb.core.formatting import INVISIBLE, representation
+from kstreamnb.core.formatting import EARLY_MS, INVISIBLE, representation
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
@@ -30,7 +30,6 @@ from kstreamnb.frame_cells import timestamp_ms
 from kstreamnb.hints import expect_known
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
-_EARLY_MS = 10**9  # up to here times read better as plain numbers
 _CELL_END = re.compile(r"(?<!\\)\|")
 _WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
@@ -220,7 +219,7 @@ def format_records(records: Iterable[TopicRecord]) -> str:
 
 def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list[str]]:
     """Return the cells of records for some columns; times are ISO text if they are late enough to be real dates."""
-    iso = max((row.timestamp for row in rows), default=0) >= _EARLY_MS
+    iso = max((row.timestamp for row in rows), default=0) >= EARLY_MS
     writers = {
         "topic": lambda row: format_cell(row.topic),
         "key": lambda row: format_cell(row.key, iso=iso),
@@ -262,7 +261,8 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
             raise ConfigError(fact, hint="escape a bar within a cell as \\|")
         row: dict[str, Any] = {"topic": topic} if topic is not None else {}
         try:
-            row.update(_parse_row(dict(zip(names, cells, strict=False))))
+            given = zip(names, cells, strict=False)  # an empty cell counts only as a key, a value or headers
+            row.update((name, _PARSERS[name](cell)) for name, cell in given if cell or name in _MAY_BE_EMPTY)
         except ConfigError as error:
             error.add_note(f"At: line {number} of the table: {line}")
             raise
@@ -299,11 +299,6 @@ def _without_bars(line: str) -> str:
     if not line.startswith("|"):
         return line
     return line[1:-1] if line.endswith("|") and not line.endswith("\\|") else line[1:]
-
-
-def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the values of a row by column; an empty cell counts only as a key, a value or headers."""
-    return {name: _PARSERS[name](cell) for name, cell in cells.items() if cell or name in _MAY_BE_EMPTY}
 
 
 def _parse_number(name: str, cell: str) -> int:

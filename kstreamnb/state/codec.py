@@ -198,20 +198,22 @@ def value_codec(serde: Serde, copies: Sized | None = None) -> ValueCodec:
     A copy takes a fraction of the time of bytes, but more memory: so only the first rows have one.
     """
     plain, write, copy = serde.plain, encoder(serde), copier(serde)
-    kept_copy = CopiedValue if copies is not None and serde.is_flat({}) else None
-
-    def encode(value: object) -> object:
-        if value is None or copies is None or len(copies) >= MOST_COPIES:
-            return write(value)
-        return value if type(value) is kept_copy else copy(value)
+    small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
+    text = str if str in plain else None
 
     def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
-    small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
-    text = str if str in plain else None
-    kept = (write, None, 0) if copies is None else (encode, kept_copy, MOST_COPIES)
-    return ValueCodec(kept[0], decoder(serde), to_bytes, text, small, *kept[1:])
+    if copies is None:
+        return ValueCodec(write, decoder(serde), to_bytes, text, small)
+    kept_copy = CopiedValue if serde.is_flat({}) else None
+
+    def encode(value: object) -> object:
+        if value is None or len(copies) >= MOST_COPIES:
+            return write(value)
+        return value if type(value) is kept_copy else copy(value)
+
+    return ValueCodec(encode, decoder(serde), to_bytes, text, small, kept_copy, MOST_COPIES)
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: Origin | None) -> bytes:

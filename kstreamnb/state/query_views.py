@@ -7,7 +7,7 @@ from heapq import merge
 from typing import Any, Generic, Literal, TypeAlias, cast
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
-from kstreamnb.core.time import Instant
+from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.state.store import Rows
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.type_variables import TypeVar
@@ -29,8 +29,6 @@ def detail(*, timestamps: bool, headers: bool) -> Detail:
 
 ByWindow: TypeAlias = Iterator[tuple[Windowed[object], V]]
 """Windows with their rows."""
-
-_FOREVER = (1 << 63) - 1
 
 
 def plain(row: tuple[object, int] | None) -> object:
@@ -253,7 +251,7 @@ class SessionView(ListedView[Windowed[object], V]):
 
     def all(self) -> ByWindow[V]:
         """Return sessions of all keys."""
-        return self.find_sessions_between(None, None, 0, _FOREVER)
+        return self.find_sessions_between(None, None, 0, MAX_TIME_MS)
 
     def fetch_session(self, key: object, start: Instant, end: Instant) -> V | None:
         """Return the aggregate of one session, or None.

@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -251,12 +251,10 @@ def python_workers() -> list[int]:
     parents: dict[int, int] = {}
     daemons: set[int] = set()
     for path in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):  # it has just ended
             parents[int(path.name)] = int((path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
             if b"pyspark.daemon" in (path / "cmdline").read_bytes():
                 daemons.add(int(path.name))
-        except OSError:  # it has just ended
-            continue
 
     def is_mine(pid: int) -> bool:
         while pid in parents and pid != os.getpid():

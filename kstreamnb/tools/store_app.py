@@ -19,7 +19,7 @@ from uuid import UUID
 from kstreamnb.core.record import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
-from kstreamnb.core.time import instant_ms
+from kstreamnb.core.time import MAX_TIME_MS, instant_ms
 from kstreamnb.errors import ConfigError, EngineError, StateError, unknown
 from kstreamnb.hints import detailed, message_of
 from kstreamnb.topology.topology import Topology
@@ -27,7 +27,6 @@ from kstreamnb.topology.topology import Topology
 SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 HEADERS = {"Content-Type": "application/json; charset=utf-8", **SAFE}
 _MOST_ROWS = 1_000
-_FOREVER = (1 << 63) - 1
 _WINDOWS = ("limit", "from", "to")
 _OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "key_value": (("limit", "from", "to", "prefix"), ()),
@@ -257,7 +256,7 @@ def _key(spec: StoreSpec, text: str) -> object:
 
 
 def _times(options: Mapping[str, str]) -> tuple[int, int]:
-    return _time(options, "from", 0), _time(options, "to", _FOREVER)
+    return _time(options, "from", 0), _time(options, "to", MAX_TIME_MS)
 
 
 def _time(options: Mapping[str, str], name: str, default: int) -> int:
@@ -265,7 +264,7 @@ def _time(options: Mapping[str, str], name: str, default: int) -> int:
     if (text := options.get(name)) is None:
         return default
     try:
-        is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(-_FOREVER))
+        is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(-MAX_TIME_MS))
         return instant_ms(int(text) if is_number else text, name)
     except ConfigError as error:
         raise _Refused(detailed(error)) from error

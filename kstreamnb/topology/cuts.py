@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.labels import changes_key, node_label, node_title
 from kstreamnb.topology.nodes import grouped, walk
+
+_Nodes: TypeAlias = Mapping[str, DescribedNode]
 
 
 class Cut(NamedTuple):
@@ -55,13 +57,13 @@ def separation(description: TopologyDescription, sub: DescribedSubtopology, cuts
 
 
 def _reason(
-    topic: str, before: int, after: int, sinks: list[DescribedNode], internal: bool, nodes: Mapping[str, DescribedNode]
+    topic: str, before: int, after: int, sinks: list[DescribedNode], is_internal: bool, nodes: _Nodes
 ) -> tuple[str, str | None]:
     if before == after:
         return f"sub-topology {after} reads topic {topic} back, which it writes itself", "read back"
     if direction := _foreign_key(topic):
         return f"foreign-key join: {direction} through topic {topic}", f"foreign-key join: {direction}"
-    if not internal:
+    if not is_internal:
         return f"sub-topology {after} reads topic {topic}, which sub-topology {before} writes", None
     changers = dict.fromkeys(name for sink in sinks for name in _key_changers(nodes, sink))
     if not changers:
@@ -71,7 +73,7 @@ def _reason(
     return (f"key changed at {titles}: repartitioned through topic {topic}", f"key changed at {', '.join(labels)}")
 
 
-def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> list[str]:
+def _key_changers(nodes: _Nodes, sink: DescribedNode) -> list[str]:
     """Return the nearest nodes above ``sink`` that change keys, on every path."""
     above = walk(sink.predecessors, lambda name: () if changes_key(nodes[name]) else nodes[name].predecessors)
     return [name for name in above if changes_key(nodes[name])]

@@ -87,7 +87,8 @@ def _foreign_class(name: str, value: object) -> StreamsSetting | None:
     try:
         Config.of({name: value})
     except ConfigError as error:
-        return streams_settings()[name]._replace(value=value, answer="not supported", words=f"{error}; {error.hint}")
+        words = f"{error}; {error.hint}"
+        return streams_settings()[name]._replace(value=value, answer="not supported", words=words)
     return None
 
 

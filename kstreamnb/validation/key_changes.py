@@ -7,6 +7,7 @@ store gets the records unchanged: state of one key is then spread over the tasks
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kstreamnb.core.codec import encoder, key_partitioner
@@ -17,9 +18,9 @@ from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import last_in_step
-from kstreamnb.replays.analysis.node_flow import above, arrivals
+from kstreamnb.replays.analysis.node_flow import arrivals, sources_above
 from kstreamnb.replays.replay import Replay
-from kstreamnb.topology.nodes import ProcessorNode, Source, walk
+from kstreamnb.topology.nodes import ProcessorNode, walk
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
@@ -72,17 +73,15 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
 def _key_serdes(run: RecordedRun, name: str) -> list[Serde]:
     """Return the serdes that may partition a node's keys: those of its sources, and the default."""
     plan = next(task.plan for task in run.tasks.values() if name in task.nodes)
-    sources = [node for each in above(run, [name]) if isinstance(node := run.topology.nodes[each], Source)]
-    return [plan.key_serde(serde) for serde in (*(source.key_serde for source in sources), None)]
+    own = (source.key_serde for source in sources_above(run, [name]))
+    return [plan.key_serde(serde) for serde in (*own, None)]
 
 
 def _partition_of(key: object, serdes: list[Serde], count: int) -> int | None:
     """Return the partition of a key; None if no serde can write it."""
     for serde in serdes:
-        try:
+        with suppress(SerdeError):
             return key_partitioner(serde, count)(encoder(serde)(key))
-        except SerdeError:
-            continue
     return None
 
 

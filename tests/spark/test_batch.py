@@ -399,6 +399,18 @@ def test_numbers_as_event_times_that_are_no_milliseconds_are_warned_of(spark: An
         assert [__file__] == [each.filename for each in caught if each.category is UserWarning]
 
 
+def test_dead_letters_are_read_if_a_sink_chooses_its_topic(spark: Any) -> None:
+    """`records` read them with the serde of that sink, and failed."""
+    builder = ks.StreamsBuilder("letters")
+    sizes = builder.stream("in").map_values(lambda value: value["n"])
+    sizes.to(lambda key, value, record: f"out-{key}", value_serde="long")
+    config = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    rows: list[Row] = [("in", "a", {"n": 1}, 1), ("in", "b", {"m": 2}, 2)]
+    result = ks.run(builder.build(), spark=spark, inputs=as_records(rows), config=config)
+    read = {topic: [each.value for each in result.records(topic)[0]] for topic in ("out-a", "dead")}
+    assert read == {"out-a": [1], "dead": [{"m": 2}]}
+
+
 def test_a_column_name_that_is_not_unique_is_refused(spark: Any) -> None:
     """For frames of Spark and of pandas; an index is answered with the call that makes columns of it."""
     pandas = pytest.importorskip("pandas")

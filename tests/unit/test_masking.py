@@ -108,6 +108,9 @@ def test_settings_with_secrets_are_known_by_their_names() -> None:
     assert is_secret("spark.hadoop.fs.s3a.secret.key")
     assert is_secret("spark.ssl.keyPassword")
     assert {"a.password": "***", "b": 1} == masked({"a.password": "hush", "b": 1})
+    assert {"db.passwd": "***", "db.pwd": "***", "pwd_file": "a"} == masked(
+        {"db.passwd": "hush", "db.pwd": "hush", "pwd_file": "a"}
+    )
 
 
 def test_an_error_controls_no_terminal() -> None:

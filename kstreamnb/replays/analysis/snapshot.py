@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from kstreamnb.core.arguments import expect
 from kstreamnb.core.formatting import format_stream_time, format_time, format_value, pluralize
 from kstreamnb.core.tables import Listing, Tabular
 from kstreamnb.errors import StateError
 from kstreamnb.frames import Framed, Records
-from kstreamnb.hints import expect_known, unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
@@ -87,10 +86,8 @@ class Snapshot(Tabular):
         Args:
             name: the store.
         """
-        expect(name, str, "name of a store")
+        expect_known("store", [name], self.stores, error=StateError)
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
-        if not kinds:
-            raise unknown("store", name, self.stores, error=StateError)
         rows = [row for task_id, store in kinds for row in stored_rows(task_id, store, self.raw(task_id, name))]
         return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
 

@@ -83,8 +83,7 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
     kind = "session" if isinstance(windows, SessionWindows) else "window"
     what = f"{kind} {shown} of key {format_value(key)} is open"
     numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
-    about: dict[str, Any] = {"node": window.node, "task": window.task}
-    about["origin"] = run.topology.nodes[window.node].origin
+    about: dict[str, Any] = {"node": window.node, "task": window.task, "origin": run.topology.nodes[window.node].origin}
     if window.never_closes:
         return Explanation(f"{what}: it has no end", numbers=numbers, **about)
     grace = windows.grace_ms

@@ -222,9 +222,10 @@ Guard: TypeAlias = Callable[[str, Process], Process]
 
 def guard_of(context: TaskContext) -> Guard | None:
     """Return the function that puts error handlers around nodes; None if every failure ends the task."""
-    config, nodes = context.plan.config, context.plan.topology.nodes
+    config = context.plan.config
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
         return None
+    nodes = context.plan.topology.nodes
 
     def decide(node: str, error: Exception, record: Record[Any, Any]) -> None:
         writes = isinstance(nodes[node], Sink)

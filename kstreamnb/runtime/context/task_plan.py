@@ -34,7 +34,8 @@ class TaskPlan:
     @property
     def task_id(self) -> str:
         """``<sub-topology>_<partition>``; the one task over all sub-topologies is ``0_0``, as in Kafka."""
-        return "global" if self.is_global else f"{0 if self.single else self.subtopologies[0]}_{self.partition}"
+        number = 0 if self.single else self.subtopologies[0]
+        return "global" if self.is_global else f"{number}_{self.partition}"
 
     @property
     def application_id(self) -> str:

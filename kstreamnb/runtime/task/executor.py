@@ -213,7 +213,8 @@ class Executor:
     def _loop_of(self, queue: RecordQueue, shape: str, first: int, *, marked: bool = False) -> Loop:
         """Return the loop for records of a shape, the next of which has the offset ``first``."""
         key = (queue.source, queue.topic, queue.partition), shape, marked
-        loop, self.compiler.first[queue][0] = self.loops.get(key), first - 1
+        self.compiler.first[queue][0] = first - 1
+        loop = self.loops.get(key)
         if loop is None:
             marks, lines = self.marks if marked else None, None if self.context.recorder is None else self._end_lines
             builder = self.compiler.loop(queue, shape, marks, lines, queue.partition)

@@ -85,9 +85,8 @@ class Application(ApplicationLifecycle):
         """
         check_arguments(Application.store, locals())
         thread = self._running_thread()
-        result = [task.task.stores[name] for task in thread.tasks.values() if name in task.task.stores]
-        task = thread.global_task
-        result += [task.stores[name]] if task is not None and name in task.stores else []
+        tasks = [*(each.task for each in thread.tasks.values()), thread.global_task]
+        result = [task.stores[name] for task in tasks if task is not None and name in task.stores]
         if not result:
             raise unknown("store", name, self.topology.stores, error=StateError)
         view = view_of(name, result, show=detail(timestamps=timestamps, headers=headers))

@@ -13,13 +13,11 @@ from kstreamnb.core.codec import decode, encoded
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.kafka.partitioners import Content
 from kstreamnb.runtime.task.task import StateDelta
 
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
-InputPartition: TypeAlias = tuple[str, int]
-"""Topic and partition."""
 
 
 class LogRecord(NamedTuple):
@@ -105,8 +103,7 @@ class Broker:
 
     def partitions(self, topic: str) -> list[PartitionLog]:
         """Return the partitions of a topic; raise EngineError if it does not exist."""
-        if topic not in self.topics:
-            raise unknown("topic", topic, self.topics, error=EngineError)
+        expect_known("topic", [topic], self.topics, error=EngineError)
         return self.topics[topic]
 
     def partition(self, topic: str, number: int) -> PartitionLog:

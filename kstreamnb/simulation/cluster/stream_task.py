@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kstreamnb.core.codec import encoded
-from kstreamnb.runtime.context.record_context import WireRecord
+from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.broker import InputPartition, LogRecord
+from kstreamnb.simulation.cluster.broker import LogRecord
 from kstreamnb.simulation.cluster.thread_context import ThreadContext
 
 
@@ -20,15 +20,15 @@ class StreamTask:
         context: the application's settings, and the broker from which records are fetched.
     """
 
-    def __init__(self, task: Task, inputs: Sequence[InputPartition], context: ThreadContext) -> None:
+    def __init__(self, task: Task, inputs: Sequence[Partition], context: ThreadContext) -> None:
         self.task, self.inputs, self.id = task, tuple(inputs), task.plan.task_id
-        self.positions: dict[InputPartition, int] = {}
+        self.positions: dict[Partition, int] = {}
         self.needs_commit = False
         self.processed = self.enforced = 0
         self._config, self._broker, self._isolation = context.config, context.cluster.broker, context.isolation
         self._log_event = context.log_event
-        self._paused: dict[InputPartition, None] = {}
-        self._deadlines: dict[InputPartition, int] = {}
+        self._paused: dict[Partition, None] = {}
+        self._deadlines: dict[Partition, int] = {}
         self._waits_for = ""
 
     def fetch(self, budget: int) -> int:
@@ -55,7 +55,7 @@ class StreamTask:
         buffered = [partition for partition in self.inputs if self.task.queue_of(*partition).fill()]
         if self._config.max_task_idle_ms < 0 or not buffered:
             return bool(buffered)
-        late: list[InputPartition] = []
+        late: list[Partition] = []
         for partition in self.inputs:
             if partition in buffered:
                 self._deadlines.pop(partition, None)
@@ -92,12 +92,12 @@ class StreamTask:
                 self._log_event("resumed", self.id, _label(partition), buffered=waiting)
         return chosen[0], queue.partition, chosen[1]
 
-    def offsets(self) -> Mapping[InputPartition, int]:
+    def offsets(self) -> Mapping[Partition, int]:
         """Return the first unprocessed offset of each partition."""
         queues = {partition: self.task.queue_of(*partition) for partition in self.inputs}
         return {each: queue.arrived()[1][0] if queue.fill() else self.positions[each] for each, queue in queues.items()}
 
-    def _idle(self, partition: InputPartition, **numbers: object) -> None:
+    def _idle(self, partition: Partition, **numbers: object) -> None:
         """Record an idling event, once per reason."""
         about = f"{partition} {numbers}"
         if about != self._waits_for:
@@ -111,5 +111,5 @@ def wire(record: LogRecord) -> WireRecord:
     return record.offset, record.timestamp, key, value, record.headers
 
 
-def _label(partition: InputPartition) -> str:
+def _label(partition: Partition) -> str:
     return f"{partition[0]}-{partition[1]}"

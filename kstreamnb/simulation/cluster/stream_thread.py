@@ -10,8 +10,8 @@ from kstreamnb.core.codec import to_bytes
 from kstreamnb.errors import EngineError
 from kstreamnb.recording import events
 from kstreamnb.runtime.context.handlers import RecordProduced
+from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.task.task import StateDelta, Task
-from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.stream_task import StreamTask, wire
@@ -55,7 +55,7 @@ class StreamThread:
         global_plan = self.router.global_plan
         noted = 0 if recorder is None else len(recorder.log)
         self.global_task = None if global_plan is None else Task(global_plan, clock, recorder=recorder)
-        self._global_positions: dict[InputPartition, int] = {}
+        self._global_positions: dict[Partition, int] = {}
         if self.global_task is not None:
             self._begin([self.global_task], noted)
             self._fill_global()
@@ -199,7 +199,7 @@ class StreamThread:
             task.task.commit()
             self._emit(task)
         self._fail_at("before_commit")
-        done: dict[InputPartition, int] = {}
+        done: dict[Partition, int] = {}
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
                 self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset

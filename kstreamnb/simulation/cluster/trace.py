@@ -13,9 +13,9 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recording
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.context.task_context import StateVarWatch
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.broker import InputPartition
 from kstreamnb.topology.topology import Topology
 
 
@@ -112,6 +112,6 @@ class ApplicationRecorder(Recording):
         """Record that a transaction's records have become visible, or never will."""
         self.trace.ended[transaction] = len(self.log), aborts
 
-    def publish(self, offsets: Mapping[InputPartition, int]) -> None:
+    def publish(self, offsets: Mapping[Partition, int]) -> None:
         """Record a commit: the next offset of each input partition."""
         self.add("published", "", "", None, dict(offsets))

@@ -14,7 +14,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
-from kstreamnb.hints import unknown
+from kstreamnb.hints import expect_known
 from kstreamnb.recording.offset_table import OffsetRow, OffsetTable
 from kstreamnb.simulation.consumer_group.assignors import Assignor, check_assignment, sticky
 from kstreamnb.simulation.consumer_group.members import Listener, Member, choose_standbys, settle
@@ -29,6 +29,7 @@ from kstreamnb.simulation.consumer_group.views import (
     Pause,
     Position,
 )
+from kstreamnb.topology.nodes import grouped
 
 
 class ConsumerGroup(OffsetTable):
@@ -324,9 +325,9 @@ class ConsumerGroup(OffsetTable):
             '10.0.0.8:8080'
         """
         check_arguments(ConsumerGroup.holder_of, locals())
-        own = [partition for partition in self.log.partitions if partition.rpartition("-")[0] == topic]
-        if not own:
-            raise unknown("topic", topic, {each.rpartition("-")[0] for each in self.log.partitions}, error=EngineError)
+        partitions = grouped(self.log.partitions, lambda partition: partition.rpartition("-")[0])
+        expect_known("topic", [topic], partitions, error=EngineError)
+        own = partitions[topic]
         data = serde_of(key_serde).serialize(key)
         partition = own[0 if data is None else partition_for(data, len(own))]
         owner, *_ = [*(name for name, held in self.assignment.items() if partition in held), ""]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from contextlib import suppress
 
 import cloudpickle
 
@@ -48,11 +49,9 @@ def _owners(task: AnyTask) -> dict[tuple[str, str], object]:
 def _packed(value: object) -> bytes | None:
     for kind in (_Plain, _ByValue):  # the first takes half the time for objects of modules
         out = io.BytesIO()
-        try:
+        with suppress(Exception):  # whatever pickling a user's object raises: the object is not kept
             kind(out, 5).dump(value)
-        except Exception:  # whatever pickling a user's object raises: the object is not kept
-            continue
-        return out.getvalue()
+            return out.getvalue()
     return None
 
 

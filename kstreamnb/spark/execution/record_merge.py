@@ -13,18 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kstreamnb.core.record import Headers
+from kstreamnb.runtime.context.record_context import Partition, WireRecord
 from kstreamnb.runtime.task.open_loops import PartitionRecord
 from kstreamnb.spark.execution.record_batch import WALL, Numbers, OrderKey, RecordBatch, stretches
 
-PartitionKey: TypeAlias = tuple[str, int]
-"""Topic and partition."""
-
-Positions: TypeAlias = dict[PartitionKey, int]
+Positions: TypeAlias = dict[Partition, int]
 """The next offset of each partition of an internal topic: how many of its records the task has seen."""
-
-Taken: TypeAlias = tuple[int, int, Any, Any, Headers]
-"""A record as a task takes it: ``(offset, timestamp, key, value, headers)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Arrival:
         return self.batch.order.position(border)
 
 
-def partition_of(batch: RecordBatch) -> PartitionKey:
+def partition_of(batch: RecordBatch) -> Partition:
     """Return the partition of a record batch that is addressed to a task."""
     if not isinstance(batch.partition, int):
         raise TypeError(f"expected a record batch of one partition of {batch.topic}, got a column of partitions")
@@ -81,7 +75,7 @@ class Merged:
         self.index = self.order.sorted_index(source)
 
     @cached_property
-    def records(self) -> list[Taken]:
+    def records(self) -> list[WireRecord]:
         """The records in the order of arrival."""
         parts = np.split(self._offsets, np.cumsum([len(batch) for batch in self._batches])[:-1])
         batches = zip(self._batches, parts, strict=True)
@@ -97,7 +91,7 @@ class Merged:
             positions[partition] = first + len(index)
             self._offsets[index] = np.arange(first, first + len(index))
 
-    def parts(self) -> Iterator[tuple[Numbers, list[Taken], OrderKey]]:
+    def parts(self) -> Iterator[tuple[Numbers, list[WireRecord], OrderKey]]:
         """Yield ranks, records and order keys in order, ticks of the wall clock apart from other records."""
         if self.single:
             yield self.ranks, self.records, self.order
@@ -122,7 +116,7 @@ class Merged:
         return [records[begin:end] for begin, end in bounds], order.take(np.asarray([begin for begin, _ in bounds]))
 
 
-def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: list[Taken]) -> Numbers:
+def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: list[WireRecord]) -> Numbers:
     """Order records of one root and depth in several partitions as the queues of a task would."""
     changes = order.take(index).changes(by_depth=True)
     if not (~changes & (np.diff(ranks[index]) != 0)).any():
@@ -135,7 +129,7 @@ def _least_head_first(index: Numbers, order: OrderKey, ranks: Numbers, records: 
     return np.asarray(result)
 
 
-def _by_heads(group: list[int], ranks: Numbers, records: list[Taken]) -> list[int]:
+def _by_heads(group: list[int], ranks: Numbers, records: list[WireRecord]) -> list[int]:
     arrivals = [(int(ranks[at]), records[at]) for at in group]
     return [group[at] for at in least_heads(arrivals, lambda rank: 0)]
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.record import Headers
+from kstreamnb.runtime.context.record_context import Partition
 from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
-from kstreamnb.spark.execution.record_merge import PartitionKey, Positions
+from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.state_codec import pack, unpack
 from kstreamnb.spark.execution.worker_cache import CachedTask
 
@@ -26,7 +27,7 @@ _FIRST = -(1 << 61)  # before the order key of every record of an input topic
 PendingRecord = tuple[int, bytes | None, bytes | None, Headers]
 """Timestamp, key, value and headers, as Kafka has them."""
 
-PendingRecords = dict[PartitionKey, list[PendingRecord]]
+PendingRecords = dict[Partition, list[PendingRecord]]
 """By repartition topic and partition."""
 
 
@@ -51,7 +52,7 @@ def write_pending(folder: Path, records: PendingRecords) -> None:
 
 def pending_batches(folder: str) -> Iterator[RecordBatch]:
     """Yield these records, with order keys before those of all records of input topics."""
-    records: Mapping[PartitionKey, list[PendingRecord]] = unpack((Path(folder) / _PENDING).read_bytes())
+    records: Mapping[Partition, list[PendingRecord]] = unpack((Path(folder) / _PENDING).read_bytes())
     for (topic, partition), rows in sorted(records.items()):
         timestamps, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
         zeros = np.zeros(len(rows), np.int64)

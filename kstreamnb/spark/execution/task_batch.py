@@ -19,7 +19,7 @@ from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.context.handlers import RecordProduced
-from kstreamnb.runtime.context.record_context import Batch, RecordPosition
+from kstreamnb.runtime.context.record_context import Batch, Partition, RecordPosition, WireRecord
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import AnyTask, CyclicTask, single_tasks
 from kstreamnb.spark.execution.record_batch import (
@@ -32,7 +32,7 @@ from kstreamnb.spark.execution.record_batch import (
     stretches,
     to_kafka,
 )
-from kstreamnb.spark.execution.record_merge import Arrival, Merged, PartitionKey, Positions, Taken
+from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions
 from kstreamnb.topology.nodes import grouped
 from kstreamnb.topology.partitions import changelog_topic
 
@@ -90,7 +90,7 @@ def run_batches(task: AnyTask, arrivals: list[Arrival], positions: Positions, fo
 class _Turns(Batch):
     """Records of several partitions of a task, in turn, and the rank of the partition of each."""
 
-    def __init__(self, task: Task, partitions: dict[int, PartitionKey], ranks: Numbers, records: list[Taken]) -> None:
+    def __init__(self, task: Task, partitions: dict[int, Partition], ranks: Numbers, records: list[WireRecord]) -> None:
         super().__init__(records, "", -1, "", None)
         self._task, self._partitions, self._ranks = task, partitions, ranks.tolist()
 
@@ -186,7 +186,7 @@ def _deep(task: AnyTask, order: OrderKey) -> OrderKey:
     return replace(order, depth=np.asarray(task.take_depths(), np.int64))
 
 
-def _tick(task: AnyTask, ticks: list[Taken], marks: list[int]) -> None:
+def _tick(task: AnyTask, ticks: list[WireRecord], marks: list[int]) -> None:
     clock = task.context.clock
     for _, now_ms, key, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)

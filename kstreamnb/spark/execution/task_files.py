@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,7 +52,7 @@ class TaskFiles:
         return newest
 
     def _opened(self, path: Path, in_log: Callable[[int, str], bool]) -> CachedTask | None:
-        try:
+        with suppress(sqlite3.DatabaseError):  # damaged, as after a full disk: the log has everything
             file = TaskFile(path, most_rows=self._most_rows)
             head = file.pin()
             if head is not None and in_log(head.seq, head.token):
@@ -63,8 +63,6 @@ class TaskFiles:
                 give_attributes(cached.task, head.attributes)
                 return cached
             file.close()
-        except sqlite3.DatabaseError:
-            pass  # damaged, as after a full disk: the log has everything
         return None
 
     def build(self, deltas: Iterable[PackedDelta], head: FileHead) -> CachedTask:

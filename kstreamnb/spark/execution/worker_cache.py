@@ -199,10 +199,8 @@ def _bytes_in(path: Path) -> int:
     try:
         os.kill(int(path.stem), 0)
         return int(path.read_text(encoding="utf-8") or 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):  # the second: another worker has just removed it
         path.unlink(missing_ok=True)
-    except FileNotFoundError:
-        pass  # it has ended meanwhile
     return 0
 
 

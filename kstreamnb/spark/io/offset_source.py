@@ -121,9 +121,9 @@ class KafkaOffsetSource:
         """Return the end of the records that come first by event time; all of global topics, because they precede the
         others.
         """
-        theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         own = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        return {**self._own_reader().batch_end({topic: start.get(topic, {}) for topic in own}, own, limit), **theirs}
+        begin = {topic: start.get(topic, {}) for topic in own}
+        return {**end, **self._own_reader().batch_end(begin, own, limit)}
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise DataLossError if records were lost, unless that is allowed."""

@@ -15,7 +15,6 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -169,8 +168,7 @@ class SlotSink(KafkaSink):
         self.processes.clear()
         publisher = self._publisher()
         for slot in range(self.writer.slots):
-            with closing(publisher.open(slot)):
-                pass
+            publisher.open(slot).close()
 
     def _publisher(self) -> SlotPublisher:
         writer = self.writer

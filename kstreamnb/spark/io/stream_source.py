@@ -227,7 +227,8 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, BoundedReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Divide a batch: pieces of one task stay together; few records are not worth a second Python process."""
-        self._position, deployment = end, self.settings.deployment
+        self._position = end
+        deployment = self.settings.deployment
         every = list(ranges(self._positions(start), from_json(end["offsets"])))
         pieces = [piece for piece in every if piece[3] > piece[2]]
         clock, tick, begins = int(end["clock"]), end["tick"] != start["tick"], self._begins(start)
@@ -245,9 +246,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, BoundedReader):
         The first batch is left to a worker, too: it may still have the connections of an earlier query.
         A worker repeats what fails here: Spark retries it several times, and the query reports the failure as usual.
         """
-        first, self._begun = not self._begun, self._begun or start != end  # equal: Spark 4.1 says where it continues
+        is_first = not self._begun
+        self._begun = self._begun or start != end  # equal: Spark 4.1 says where it continues
         shares = self.partitions(start, end)
-        if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > FEW_RECORDS:
+        if is_first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > FEW_RECORDS:
             return None
         try:
             rows = list(self.read(shares[0]))

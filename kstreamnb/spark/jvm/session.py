@@ -337,8 +337,8 @@ def is_stopped(spark: SparkSession) -> bool:
 def active_session() -> SparkSession | None:
     """Return the active session; one whose JVM has ended is forgotten, because pyspark would return it forever."""
     try:
-        active, shared = SparkSession.getActiveSession(), SparkSession._instantiatedSession  # noqa: SLF001
-        # Spark's active session is that of one thread; another start would end the JVM of all.
+        active = SparkSession.getActiveSession()  # that of this thread
+        shared = SparkSession._instantiatedSession  # noqa: SLF001 - another start would end its JVM for all threads
         return active or (None if shared is None or is_stopped(shared) else shared)
     except (Py4JError, OSError):
         _forget_session()

@@ -11,7 +11,7 @@ from kstreamnb.core.arguments import check_arguments, expect
 from kstreamnb.core.time import Duration, duration_ms, format_duration
 from kstreamnb.data_files import text_of
 from kstreamnb.errors import extra
-from kstreamnb.spark.telemetry.metrics import Metric, elapsed_ms, total
+from kstreamnb.spark.telemetry.metrics import FETCHED, Metric, elapsed_ms, total
 
 
 class _Readings(NamedTuple):
@@ -56,9 +56,6 @@ _TREND_MS = 600_000  # over which Prometheus looks for a trend; with fewer than 
 _SLOWER = 0.05  # a lag that changes by less than this share of the records read does not grow
 
 
-_FETCHED = "consumer-fetch-manager-metrics"
-
-
 def alert_rules(
     *,
     state_bytes: int = 1 << 30,
@@ -92,7 +89,7 @@ def alert_rules(
         "broker away": lambda seen: any(each.name == "broker-reachable" and not each.value for each in seen.now),
         "lag grows": lambda seen: _lag_grows(seen, interval_ms),
         "records dropped": lambda seen: seen.growth("stream-task-metrics", "dropped-records-total") > 0,
-        "records lost": lambda seen: seen.growth(_FETCHED, "offsets-skipped-total") > 0,
+        "records lost": lambda seen: seen.growth(FETCHED, "offsets-skipped-total") > 0,
         "restarted": lambda seen: seen.growth("stream-metrics", "restarts-total") > 0,
         "restoring": lambda seen: seen.growth("stream-task-metrics", "restores-total") > 0,
         "processing is slow": lambda seen: seen.greatest("stream-task-metrics", "process-latency-avg") > latency_ms,
@@ -113,13 +110,13 @@ def _has_stalled(seen: _Readings, stalled_ms: int) -> bool:
     """Return whether records waited all the time, and nothing was committed."""
     if seen.elapsed_ms < stalled_ms or seen.growth("stream-thread-metrics", "commit-total"):
         return False
-    return min(seen.total(_FETCHED, "records-lag-max", before=before) for before in (True, False)) > 0
+    return min(seen.total(FETCHED, "records-lag-max", before=before) for before in (True, False)) > 0
 
 
 def _lag_grows(seen: _Readings, interval_ms: int) -> bool:
     """Return whether the lag grows, and exceeds what is read in an interval: less waits for the next batch anyway."""
-    lag, growth = seen.total(_FETCHED, "records-lag-max"), seen.growth(_FETCHED, "records-lag-max")
-    read = max(0.0, seen.growth(_FETCHED, "records-consumed-total"))  # a restart of the process begins at 0
+    lag, growth = seen.total(FETCHED, "records-lag-max"), seen.growth(FETCHED, "records-lag-max")
+    read = max(0.0, seen.growth(FETCHED, "records-consumed-total"))  # a restart of the process begins at 0
     return lag > max(_FEW_RECORDS, read * interval_ms / max(1, seen.elapsed_ms)) and growth > _SLOWER * read
 
 

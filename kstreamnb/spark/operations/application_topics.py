@@ -131,4 +131,5 @@ def missing_outputs(topology: Topology, settings: Config, topics: Mapping[str, i
         raise unknown("output topic", missing[0], sorted(topics), error=UnknownTopicError, hint=hint)
     widest = max([topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1])
     letters = settings.dead_letter_topic
-    return {**({letters: 1} if letters is not None and letters not in topics else {}), **dict.fromkeys(missing, widest)}
+    created = dict.fromkeys(missing, widest)
+    return created if letters is None or letters in topics else {letters: 1, **created}

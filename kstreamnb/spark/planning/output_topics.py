@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.runtime.codegen.sinks import topic_serdes
+from kstreamnb.runtime.codegen.sinks import sink_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.topology import Topology
@@ -37,12 +36,9 @@ def at_source(plan: TaskPlan, topic: str) -> Iterator[None]:
 
 
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
-    """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
-    topology, whole = application.topology, application.plan
-    plain = (topic_serdes(whole, group.nodes).get(topic) for group in topology.subtopologies())
-    named = [sink for sink in topology.sinks() if isinstance(sink.topic, str) and whole.topic(sink.topic) == topic]
-    chosen = [*named, *(sink for sink in topology.sinks() if not isinstance(sink.topic, str))]
-    return next(chain(filter(None, plain), map(whole.serdes, chosen)), (whole.key_serde(), whole.value_serde()))
+    """Return key and value serde of a topic: those of the sinks that write it, or the defaults, as in the driver."""
+    plan = application.plan
+    return sink_serdes(plan, topic) or (plan.key_serde(), plan.value_serde())
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:

@@ -64,7 +64,8 @@ class QueryControl:
         self.application, self.files = deployment.application.id, stream.files
         self.spark, self.deployment, self.source, self.settings = spark, deployment, source, stream
         self.lifecycle = Lifecycle()
-        stores, log = LiveStores(spark, deployment, self.files), QueryLog(self.application, deployment.key)
+        stores = LiveStores(spark, deployment, self.files)
+        log = QueryLog(self.application, deployment.key)
         self.action = BatchAction(sink, stores, log, self.lifecycle, self._require_checkpoint)
         self.companions: list[Companion] = []
         self.handle: QueryHandle | None = None

@@ -18,7 +18,7 @@ from kstreamnb.spark.execution.rows import TaskReport
 
 _WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
-_FETCHED = "consumer-fetch-manager-metrics"
+FETCHED = "consumer-fetch-manager-metrics"  # the group of the metrics of what was read, and of lag
 _HEADER = ("group", "name", "of", "value")
 _LATENCIES = ("record-e2e-latency-min", "record-e2e-latency-avg", "record-e2e-latency-max")
 _OF_SPARK = {
@@ -213,7 +213,7 @@ class MetricsBook:
                 "restarts-total": self.restarts,
             },
             "stream-thread-metrics": self._thread(),
-            _FETCHED: {
+            FETCHED: {
                 "records-consumed-total": self.consumed,
                 "records-consumed-rate": self._rate(lambda figures: figures.consumed),
                 "offsets-skipped-total": self.skipped,
@@ -227,9 +227,9 @@ class MetricsBook:
         }
         every = {(group, self._client): each for group, each in numbers.items()} | self._by_task
         if lag is not None:
-            numbers[_FETCHED]["records-lag-max"] = max(lag.values(), default=0)
+            numbers[FETCHED]["records-lag-max"] = max(lag.values(), default=0)
             every |= {
-                (_FETCHED, (*self._client, ("topic", topic), ("partition", str(part)))): {"records-lag": count}
+                (FETCHED, (*self._client, ("topic", topic), ("partition", str(part)))): {"records-lag": count}
                 for (topic, part), count in lag.items()
             }
             self.lags.append((int(time.time() * 1000), sum(lag.values())))  # noqa: TID251 - the time of the reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -16,7 +17,7 @@ from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, SerdeError
 from kstreamnb.recording.record_text import describe_content
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
@@ -235,9 +236,10 @@ class _Outcome:
         """Return deserialized values by topic or store, and by key."""
         result: dict[tuple[str, str], list[object]] = {}
         for (topic, key), values in self._written.items():
-            serdes = self._tasks.logs[topic].serdes
+            serdes = self._tasks.logs[topic].serdes or self._tasks.router.output_serdes(topic)
             if serdes is not None:
-                key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
+                with suppress(SerdeError):  # a handler may have sent a dead letter there, which stays bytes
+                    key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
             result.setdefault((f'topic "{topic}"', format_value(key)), []).extend(values)
         for task_id, name in self._kept:
             store = self._tasks.by_id[task_id].stores[name]

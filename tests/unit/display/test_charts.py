@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 from kstreamnb import Sample
 from kstreamnb.charts import Bars, Charts, Lines
+from kstreamnb.display.axes import number_ticks
 from kstreamnb.display.charts import to_charts_svg
 
 START = 1_767_258_000_000
@@ -26,6 +27,15 @@ def test_the_ticks_of_an_axis_have_one_unit() -> None:
     """An axis to fifteen thousand had the ticks 0, 5,000, 10k and 15k."""
     drawn = to_charts_svg(Charts("query", (Lines("batch time", "ms", ((START, 15_000.0),)),)))
     assert re.findall(r">([\d.,]+k?)</text>", drawn) == ["0", "5k", "10k", "15k"]
+
+
+def test_an_axis_reaches_a_value_between_two_ticks() -> None:
+    """An axis to 1.9 seconds ended at 1, so the point was drawn above its chart."""
+    for value in (1.9, 4.5, 40.7, 20.3):
+        assert number_ticks(value)[-1] >= value
+    drawn = to_charts_svg(Charts("query", (Lines("batch time", "s", ((START, 1.9), (START + 60_000, 1.0))),)))
+    assert re.findall(r">([\d.]+)</text>", drawn) == ["0", "1", "2"]
+    assert min(float(y) for y in re.findall(r'cy="([\d.]+)"', drawn)) > 26, "below the title"
 
 
 def test_without_points_a_chart_says_so() -> None:

@@ -42,6 +42,18 @@ def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None
     assert all(part in str(found) for part in ("race found", "seed 3", "delivers 1 record", "record of tier-0"))
 
 
+def test_values_of_a_topic_that_is_chosen_record_by_record_are_shown() -> None:
+    """Differences showed "the bytes …" instead of them."""
+    builder = ks.StreamsBuilder("join")
+    clicks = builder.stream("click").left_join(builder.table("tier"), lambda click, tier: f"{click}/{tier}")
+    clicks.to(lambda key, value, record: "out")
+    race = find_races(builder.build(), CLICKS, schedules=40, seed=3).race
+    assert race is not None
+    (difference,) = race.differences
+    assert (difference.where, difference.key) == ('topic "out"', f'"{race.sample[0].key}"')
+    assert all(isinstance(value, str) for value in (*difference.usual, *difference.other))
+
+
 def test_the_records_name_the_topics_of_a_pattern_and_their_partitions() -> None:
     """As for a replay: without partitions=, the fewest that include those of all records."""
     topology = ks.Topology().add_source("s", pattern="eu-.*").add_sink("out", "copies", "s")
