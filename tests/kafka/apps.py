@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 import kstreamnb as ks
+from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
 
@@ -81,6 +83,28 @@ class Bench:
         waiting.committed(places, PATIENCE_S)
         waiting.close()
         return committed_positions(self.admin, application)
+
+
+class Start:
+    """A start of a query, which may fail, at once or later."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self.query: Any = None
+        self.error = ""
+        try:
+            self.query = start()
+        except EngineError as error:
+            self.error = error.message
+
+    def end(self) -> str:
+        """Wait for the existing records and stop the query; returns "stopped", or what failed."""
+        try:
+            if self.query is not None:
+                self.query.await_input(PATIENCE_S)
+                self.query.stop()
+        except EngineError as error:
+            self.error = error.message
+        return self.error or "stopped"
 
 
 def settle(admin: Admin, topic: str, patience_s: float = PATIENCE_S) -> None:
