@@ -40,12 +40,12 @@ def ask(servers: str) -> Iterator[Callable[..., Callable[[], str]]]:
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", STARTER, servers], **pipes) as other:
         assert other.stdin is not None
-        assert other.stdout is not None
-        assert "ready\n" == other.stdout.readline()
+        assert (answers := other.stdout) is not None
+        assert "ready\n" == answers.readline()
 
         def tell(*words: object) -> Callable[[], str]:
             print(*words, file=other.stdin, flush=True)
-            return lambda: other.stdout.readline().strip()
+            return lambda: answers.readline().strip()
 
         yield tell
 
