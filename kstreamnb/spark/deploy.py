@@ -212,7 +212,7 @@ def deploy(
     written = written_topics(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
         written += keep_changelogs(sink, deployment, admin, session, folder, None if is_new else old)
-    write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids))
+    write_manifest(folder, manifest := replace(manifest_of(deployment), topic_ids=ids), new=old is None)
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
     source = source.resolved() if is_new else replace(source, starting={})  # new topics from their first record
     query = query_of(session, deployment, source, sink, stream)

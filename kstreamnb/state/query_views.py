@@ -88,8 +88,12 @@ class ListedView(View[K, V]):
         return self.all()
 
     def all(self) -> Iterator[tuple[K, V]]:
-        """Return all rows."""
+        """Return all rows, ascending by key bytes."""
         return self._merge("all")
+
+    def to_dict(self) -> dict[K, V]:
+        """Return all rows by their keys."""
+        return dict(self.all())
 
 
 class KeyValueView(ListedView[K, V]):
@@ -114,10 +118,6 @@ class KeyValueView(ListedView[K, V]):
 
     def __len__(self) -> int:
         return self.approximate_num_entries()
-
-    def all(self) -> Iterator[tuple[K, V]]:
-        """Return all rows, ascending by key bytes."""
-        return self._merge("all")
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
         """Return all rows, descending by key bytes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.core.time import MAX_TIME_MS, instant_ms
 from kstreamnb.errors import ConfigError, EngineError, StateError, unknown
 from kstreamnb.hints import detailed, message_of
+from kstreamnb.state.query_views import KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.topology.topology import Topology
 
 SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -37,7 +39,6 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """By kind of store: the options of its rows, and those of one key."""
 _PATIENCE_S = 5.0
 Message: TypeAlias = MutableMapping[str, object]
-StoreRows: TypeAlias = Iterable[tuple[object, object]]
 
 
 class ServedApplication(Protocol):
@@ -50,18 +51,6 @@ class ServedApplication(Protocol):
 
     def store(self, name: str, *, headers: bool) -> object:
         """Return a view of a store; with headers, rows are shown with their timestamps."""
-
-
-class _ReadableStore(Protocol):
-    """The reading methods of a store; each kind of store has some of them."""
-
-    def get(self, key: object, as_of: int = ...) -> object: ...
-    def range(self, from_: object, to: object) -> StoreRows: ...
-    def prefix_scan(self, prefix: object) -> StoreRows: ...
-    def fetch(self, key: object, *times: int) -> StoreRows: ...
-    def fetch_all(self, from_: int, to: int) -> StoreRows: ...
-    def find_sessions(self, key: object, from_: int, to: int) -> StoreRows: ...
-    def find_sessions_between(self, key: None, to_key: None, from_: int, to: int) -> StoreRows: ...
 
 
 class StoreApp:
@@ -97,16 +86,16 @@ class StoreApp:
         """
         parts = [unquote(part) for part in path.strip("/").split("/")]
         try:
-            return HTTPStatus.OK, _encoded(_answer(self._application, parts, _options(query)))
+            return HTTPStatus.OK, encoded(_answer(self._application, parts, _options(query)))
         except _Refused as refusal:
-            return refusal.status, _encoded({"error": str(refusal)})
+            return refusal.status, encoded({"error": str(refusal)})
         except StateError as error:
-            return HTTPStatus.BAD_REQUEST, _encoded({"error": detailed(error)})
+            return HTTPStatus.BAD_REQUEST, encoded({"error": detailed(error)})
         except EngineError as error:  # such as a batch that is not committed yet
-            return HTTPStatus.SERVICE_UNAVAILABLE, _encoded({"error": detailed(error)})
+            return HTTPStatus.SERVICE_UNAVAILABLE, encoded({"error": detailed(error)})
         except BaseException as error:  # a user's store or serde may raise anything, and this thread has no caller
             text = f"{type(error).__name__}: {message_of(error)}"
-            return HTTPStatus.INTERNAL_SERVER_ERROR, _encoded({"error": text})
+            return HTTPStatus.INTERNAL_SERVER_ERROR, encoded({"error": text})
 
     async def __call__(
         self,
@@ -137,7 +126,8 @@ class _Refused(Exception):
         self.status = status
 
 
-def _encoded(content: object) -> bytes:
+def encoded(content: object) -> bytes:
+    """Return an answer as JSON."""
     return json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
 
 
@@ -171,7 +161,8 @@ def _answer(application: ServedApplication, path: list[str], options: Mapping[st
                 _expect(options, _OPTIONS[kind][len(key)], f"{'a key of ' if key else ''}a {kind} store")
                 if key:
                     return _row(view, specs[name], _key(specs[name], key[0]), options)
-                return _rows(view, specs[name], options)
+                rows = _selected(view, specs[name], options)
+                return [_shown(each, row) for each, row in islice(rows, _limit(options))]
     raise _Refused("the paths are /stores, /stores/NAME, /stores/NAME/KEY and /health", HTTPStatus.NOT_FOUND)
 
 
@@ -228,13 +219,13 @@ def _specs(application: ServedApplication) -> dict[str, StoreSpec]:
     return dict(sorted({**topology.stores, **topology.global_stores}.items()))
 
 
-def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> _ReadableStore:
+def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> View:
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused("; ".join(filter(None, (error.message, error.detail, error.hint))), HTTPStatus.NOT_FOUND)
     if _kind(specs[name]) not in _OPTIONS:
         raise _Refused(f'store "{name}" serves an operator and has no rows for readers')
-    return cast("_ReadableStore", application.store(name, headers=True))
+    return cast("View", application.store(name, headers=True))
 
 
 def _kind(spec: StoreSpec) -> str:
@@ -263,6 +254,8 @@ def _time(options: Mapping[str, str], name: str, default: int) -> int:
     """Return an instant, given as milliseconds or ISO text."""
     if (text := options.get(name)) is None:
         return default
+    # A "+" that was not escaped is a space; a time has no space after date, separator and hour.
+    text = re.sub(r"(?<=.{11}) (?=[\d:]+$)", "+", text)
     try:
         is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(-MAX_TIME_MS))
         return instant_ms(int(text) if is_number else text, name)
@@ -277,34 +270,31 @@ def _limit(options: Mapping[str, str]) -> int:
     raise _Refused(f'limit must be an integer from 1 to {_MOST_ROWS:,}, got "{text}"')
 
 
-def _rows(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
+def _selected(view: View, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     """Return the rows of a store, or those between two keys or times."""
-    return [_shown(key, row) for key, row in islice(_selected(view, spec, options), _limit(options))]
-
-
-def _selected(view: _ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     if spec.kind == "versioned":
         raise _Refused(f"name a key of a versioned store: /stores/{spec.name}/KEY")
     if _kind(spec) == "window":
-        return iter(view.fetch_all(*_times(options)))
+        return cast("WindowView", view).fetch_all(*_times(options))
     if spec.kind == "session":
-        return iter(view.find_sessions_between(None, None, *_times(options)))
+        return cast("SessionView", view).find_sessions_between(None, None, *_times(options))
     ends = [_key(spec, options[end]) if end in options else None for end in ("from", "to")]
     if "prefix" in options and ends != [None, None]:
         raise _Refused("prefix cannot be combined with from and to")
-    return iter(view.prefix_scan(_key(spec, options["prefix"])) if "prefix" in options else view.range(*ends))
+    rows = cast("KeyValueView", view)
+    return rows.prefix_scan(_key(spec, options["prefix"])) if "prefix" in options else rows.range(*ends)
 
 
-def _row(view: _ReadableStore, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
+def _row(view: View, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
     """Return the row of a key, or its windows or sessions."""
     if _kind(spec) == "window":
         size = spec.window_size_ms or 0
-        starts = cast("Iterable[tuple[int, object]]", view.fetch(key, *_times(options)))
+        starts = cast("Iterator[tuple[int, object]]", cast("WindowView", view).fetch(key, *_times(options)))
         rows: list[tuple[object, object]] = [(Windowed(key, start, start + size), row) for start, row in starts]
     elif spec.kind == "session":
-        rows = list(view.find_sessions(key, *_times(options)))
+        rows = list(cast("SessionView", view).find_sessions(key, *_times(options)))
     else:
-        row = view.get(key, *([_time(options, "as_of", 0)] if "as_of" in options else []))
+        row = cast("VersionedView", view).get(key, *([_time(options, "as_of", 0)] if "as_of" in options else []))
         if row is not None:
             return _shown(key, row)
         rows = []

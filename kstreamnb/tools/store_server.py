@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import socket
 import sys
@@ -20,7 +19,7 @@ from kstreamnb.background import background, report
 from kstreamnb.closing import Closing
 from kstreamnb.core.arguments import check_arguments
 from kstreamnb.errors import ConfigError
-from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
+from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp, encoded
 
 Respond: TypeAlias = Callable[[str, str], tuple[HTTPStatus, bytes]]
 """``respond(path, query)`` of a URL: the status and the body."""
@@ -192,12 +191,14 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             target, is_known = urlsplit(self.path), self._is_known(self.headers.get("Host", ""))
         except ValueError as error:
-            self._send(HTTPStatus.BAD_REQUEST, _error(str(error)))
+            self._send(HTTPStatus.BAD_REQUEST, encoded({"error": str(error)}))
             return
         if not is_known:
-            self._send(HTTPStatus.FORBIDDEN, _error("the server does not have that name: add it to hosts=[…]"))
+            self._send(
+                HTTPStatus.FORBIDDEN, encoded({"error": "the server does not have that name: add it to hosts=[…]"})
+            )
         elif not self._may_ask():
-            self._send(HTTPStatus.UNAUTHORIZED, _error("send the token: Authorization: Bearer TOKEN"))
+            self._send(HTTPStatus.UNAUTHORIZED, encoded({"error": "send the token: Authorization: Bearer TOKEN"}))
         else:
             self._send(*self.server.answer(target.path, target.query))
 
@@ -215,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer other methods and malformed requests as any other error, instead of with a page of HTML."""
-        self._send(HTTPStatus(code), _error(message or HTTPStatus(code).phrase))
+        self._send(HTTPStatus(code), encoded({"error": message or HTTPStatus(code).phrase}))
 
     def _send(self, status: HTTPStatus, body: bytes) -> None:
         self.send_response(status)
@@ -229,7 +230,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Write nothing: a line for each request would appear below some cell."""
-
-
-def _error(text: str) -> bytes:
-    return json.dumps({"error": text}, ensure_ascii=False).encode()

@@ -6,12 +6,14 @@ import os
 import random
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 import kstreamnb as ks
+from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
 
@@ -98,6 +100,28 @@ def free_port() -> int:
                 continue
         return port
     raise OSError("no port is free")
+
+
+class Start:
+    """A start of a query, which may fail, at once or later."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self.query: Any = None
+        self.error = ""
+        try:
+            self.query = start()
+        except EngineError as error:
+            self.error = error.message
+
+    def end(self) -> str:
+        """Wait for the existing records and stop the query; returns "stopped", or what failed."""
+        try:
+            if self.query is not None:
+                self.query.await_input(PATIENCE_S)
+                self.query.stop()
+        except EngineError as error:
+            self.error = error.message
+        return self.error or "stopped"
 
 
 def settle(admin: Admin, topic: str, patience_s: float = PATIENCE_S) -> None:

@@ -568,3 +568,39 @@ def test_batches_after_their_time_are_not_in_the_log(spark: SparkSession, tmp_pa
     finally:
         query.stop()
     assert "falling behind" not in ks.spark.spark_logs().read_text()
+
+
+HANDLED = """
+import signal, sys, threading, time
+import kstreamnb as ks
+
+def handle(number, frame):
+    print("handled", flush=True)
+    if raised is not None:
+        raise raised
+
+def interrupt():
+    time.sleep(1)  # the call below takes five times as long
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+signal.signal(signal.SIGINT, handle)
+spark = ks.spark.spark_session()
+for raised in (None, KeyboardInterrupt(), SystemExit()):
+    threading.Thread(target=interrupt).start()
+    try:
+        print("slept", spark._jvm.java.lang.Thread.sleep(5000), flush=True)
+    except BaseException as error:
+        print(type(error).__name__, flush=True)
+    print("rows", spark.range(3).count(), flush=True)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("pinned", ["true", "false"])
+def test_a_handler_of_interrupts_stays_that_of_the_program(pinned: str) -> None:
+    """An exception of it ends the call, and the next call gets its own answer, whether Py4J pins threads or not."""
+    environment = {**os.environ, "PYSPARK_PIN_THREAD": pinned}
+    done = subprocess.run([sys.executable, "-c", HANDLED], capture_output=True, text=True, check=False, env=environment)
+    ends = ["slept None", "KeyboardInterrupt", "SystemExit"]
+    assert [line for end in ends for line in ("handled", end, "rows 3")] == done.stdout.splitlines(), done.stderr
+    assert "" == done.stderr

@@ -116,6 +116,8 @@ def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreSe
         f"/stores/per-minute?to={2**63}",
         "/stores/per-minute?from=",
         "/stores/per-minute?from=2026-01-01T09:00",
+        "/stores/per-minute?from=2026-01-01+09:00",
+        "/stores/per-minute?from=2026-01-01T09:00+",
         "/stores?colour=red",
         "/stores?limit=1",
         "/health?limit=1",
@@ -155,6 +157,9 @@ def test_a_refused_option_is_answered_with_those_that_there_are(server: ks.monit
         "/stores/clicks-per-user?from=a&prefix=b": "prefix cannot be combined with from and to",
         "/stores/clicks-per-user?limit=1&limit=2": "option limit is given 2 times",
         "/stores/per-minute?to=noon": "to \"noon\" is not an instant: Invalid isoformat string: 'noon'",
+        "/stores/per-minute?to=2026-01-01+09:00": (
+            'to "2026-01-01 09:00" has no time zone: the same text means a different instant in each zone'
+        ),
         "/health?key=u1": "unknown option key: /health takes store",
     }.items():
         assert ask(server, path) == (400, {"error": text}), path
@@ -166,6 +171,8 @@ def test_times_are_instants_in_any_form(server: ks.monitoring.StoreServer) -> No
     assert minute[1]["rows"][0]["start"] == MINUTE_MS
     assert ask(server, "/stores/per-minute/u0?from=1970-01-01T00:01Z") == minute
     assert [row["start"] for row in ask(server, "/stores/visits/u1?from=1970-01-01T00:00:30Z")[1]["rows"]] == [60_000]
+    for offset in ("T01:01%2B01:00", "T01:01+01:00", "%2001:01:00+0100", "T02+01:59"):
+        assert ask(server, f"/stores/per-minute/u0?from=1970-01-01{offset}") == minute, offset
     assert len(ask(server, "/stores/visits/u1?limit=1")[1]["rows"]) == 1
     assert ask(server, "/stores/names/u1?as_of=1970-01-01T00:00:01Z")[1]["value"] == "old"
     assert ask(server, "/stores/names/u1")[1]["value"] == "new"

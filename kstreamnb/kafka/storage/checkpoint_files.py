@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
 
@@ -61,15 +62,17 @@ class CheckpointFiles(ABC):
         """
 
     @abstractmethod
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, *, new: bool = False) -> None:
         """Write a file completely or not at all; replaces an older one.
 
         Args:
             name: the file.
             content: all of its bytes.
+            new: the file must not exist; of several processes that write it at the same moment, one can. Default:
+                False.
 
         Raises:
-            StorageError: nothing can be written there.
+            StorageError: nothing can be written there, or the file exists.
         """
 
     @abstractmethod
@@ -177,17 +180,21 @@ class LocalFiles(CheckpointFiles):
             return (self.folder / name).read_bytes()
         return None
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a draft beside the file, and rename it."""
+    def write(self, name: str, content: bytes, *, new: bool = False) -> None:
+        """Write a draft beside the file, and rename it; other processes may do the same."""
         path = self.folder / name
-        draft = path.with_name(f".{path.name}.draft")
+        draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(content)
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksums of the older content
-            draft.replace(path)
+            if not new or not _linked(draft, path):
+                draft.replace(path)
         except OSError as error:
             raise unwritable(self.folder, error, "checkpoint") from error
+        finally:
+            with suppress(OSError):  # it was renamed, or its folder cannot be written
+                draft.unlink()
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names in a folder, hidden ones among them."""
@@ -308,6 +315,16 @@ def local_folder(checkpoint: object) -> Path | None:
         fact = f'checkpoint "{checkpoint}" is not an absolute path of this machine'
         raise ConfigError(fact, hint='write it as "file:/folder"')
     return Path(path)
+
+
+def _linked(draft: Path, path: Path) -> bool:
+    """Give a draft a second name, which must be new; return False if the file system has no links."""
+    try:
+        path.hardlink_to(draft)
+    except OSError:  # it exists, or the file system has no links
+        path.touch(exist_ok=False)
+        return False
+    return True
 
 
 @cache

@@ -10,6 +10,7 @@ import atexit
 import os
 import re
 import shlex
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -148,8 +149,7 @@ def _new_session(
     defaults = {**start, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
     if slots is not None:
         _prepare_local_workers()
-        count = slots.group(2) or "1"
-        defaults |= _local_settings(launch.folder, os.cpu_count() or 1 if count == "*" else int(count))
+        defaults |= _local_settings(launch.folder, os.cpu_count() or 1 if slots[2] == "*" else int(slots[2] or 1))
     elif _PYTHON in chosen:
         chosen = _with_executors_python(chosen)
     if submitted:  # its JVM already has its memory, options and classes: setting them now would have no effect
@@ -163,10 +163,13 @@ def _new_session(
     for name, value in chosen.items():
         if name in explicit or not conf.contains(name):
             conf.set(name, value)
+    handler = signal.getsignal(signal.SIGINT)  # pyspark replaces it
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     if slots is None:
         session.sparkContext.environment.pop("PATH", None)  # it is that of executors
     apply_patches(SESSION_PATCHES, session, disabled)
+    if handler is not None and signal.getsignal(signal.SIGINT) is signal.default_int_handler is not handler:
+        signal.signal(signal.SIGINT, handler)
     return session
 
 

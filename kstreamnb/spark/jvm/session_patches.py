@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from py4j import java_gateway
 from py4j.clientserver import ClientServer, ClientServerConnection, FinalizerWorker
-from py4j.java_gateway import JavaObject, JVMView
+from py4j.java_gateway import GatewayConnection, JavaObject, JVMView
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,7 +20,8 @@ from kstreamnb.spark.jvm.patches import Patch
 from kstreamnb.spark.jvm.warm_up import warm_up
 
 _LOG = logging.getLogger(__name__)
-_py4j_send = ClientServerConnection.send_command
+_PY4J_SENDS = {kind: kind.send_command for kind in (ClientServerConnection, GatewayConnection)}
+"""By class of connection; the second one is used with PYSPARK_PIN_THREAD=false."""
 _NOISY = (  # these warn about states that do not exist yet, sockets of finished tasks, and batches after their time
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
@@ -73,19 +74,21 @@ def _heed_interrupts(_: SparkSession) -> None:
 
     pyspark's handler cancels all jobs of a context, and with them the batches of running queries. It does not reach the
     jobs of an interrupted call: Py4J cannot send while it waits for an answer. Py4J itself closes the connections of
-    all threads, and the next one fails.
+    all threads, and the next one fails; or, with PYSPARK_PIN_THREAD=false, calls a method that does not exist.
     """
-    ClientServerConnection.send_command = _send  # has no effect the second time
+    for kind in _PY4J_SENDS:
+        kind.send_command = _send  # has no effect the second time
     is_pysparks = getattr(signal.getsignal(signal.SIGINT), "__module__", "") == SparkContext.__module__
     if is_pysparks and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _send(connection: ClientServerConnection, command: str) -> str:
+def _send(connection: ClientServerConnection | GatewayConnection, command: str) -> str:
     try:
-        return _py4j_send(connection, command)
-    except KeyboardInterrupt:  # the answer would be taken for that of the next call
+        return _PY4J_SENDS[type(connection)](connection, command)
+    except (KeyboardInterrupt, SystemExit):  # the answer would be taken for that of the next call
         connection.close()
+        connection.socket = None  # Py4J has nothing left to close
         raise
 
 

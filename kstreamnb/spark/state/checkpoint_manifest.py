@@ -16,7 +16,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.serdes import WindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import format_duration
-from kstreamnb.errors import CheckpointError
+from kstreamnb.errors import CheckpointError, StorageError
 from kstreamnb.kafka.storage.checkpoint_files import CLAIM_FILE, MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_context import header_use
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -142,9 +142,20 @@ def damaged_file(checkpoint: CheckpointFiles, file: str, error: Exception) -> Ch
     return CheckpointError(fact, detail=detail, hint="restore the checkpoint from a copy, or reset the application")
 
 
-def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
-    """Write the manifest; raises StorageError if nothing can be written there."""
-    checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest, *, new: bool = False) -> None:
+    """Write the manifest, with ``new`` the first one.
+
+    Raises:
+        CheckpointError: another start has written the first one; each has its own identity.
+        StorageError: nothing can be written there.
+    """
+    try:
+        checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode(), new=new)
+    except StorageError:
+        if not new or not checkpoint.exists(MANIFEST):
+            raise
+        fact = f'another start has begun checkpoint "{checkpoint}" meanwhile'
+        raise CheckpointError(fact, hint="deploy again to take over from it") from None
 
 
 def withdraw_manifest(checkpoint: CheckpointFiles) -> None:

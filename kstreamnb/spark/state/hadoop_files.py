@@ -92,12 +92,12 @@ class HadoopFiles(CheckpointFiles):
             with closing(stream):
                 return bytes(stream.readAllBytes())
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, *, new: bool = False) -> None:
         """Write a file by Spark's manager: a temporary file and a rename, or what the file system has instead."""
         path = self._path(name)
         with self._reached():
             self._manager.mkdirs(path.getParent())  # some managers do not create folders
-            stream = self._manager.createAtomic(path, True)  # noqa: FBT003 - Java has no names for arguments
+            stream = self._manager.createAtomic(path, not new)
             try:
                 stream.write(bytearray(content))
             except BaseException:

@@ -38,7 +38,7 @@ class StoreView(Displayed, Framed):
     `ValueAndTimestamp`, and with ``show="headers"`` those of stores with headers are `ValueTimestampHeaders` or
     `AggregationWithHeaders`. ``batch`` is the last batch that the view has seen, None for a run over static data.
 
-    Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
+    Example: ``view["shoe"]``, ``view.get("shoe")``, ``view.to_dict()``, ``list(view.fetch_all(0, 60_000))``.
     """
 
     def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, show: Detail = "values") -> None:

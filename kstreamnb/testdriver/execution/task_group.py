@@ -123,7 +123,7 @@ class TaskGroup:
 
     def log_rows(self, index: int) -> list[OutputRow]:
         """Log what a task wrote and feed the global stores; return what tasks have to read, as they expect it."""
-        read, rows, outputs = [], self.rows, self._outputs[index]
+        read, rows, outputs, plan = [], self.rows, self._outputs[index], self.order[index].plan
         try:
             output = outputs.get(topic := rows[0][0])
             log_all = None if output is None or self.most_rows < sys.maxsize else output.log_all
@@ -135,7 +135,7 @@ class TaskGroup:
                 logged, route, log_as, read_as = output.log.rows, output.route, output.log_as, output.read_as
                 logged.append(row if log_as is None else output.converted(row, log_as))
                 if route is not None:
-                    if len(logged) > self.most_rows and row[0] not in self.router.topology.internal_topics:
+                    if len(logged) > self.most_rows and row[0] not in map(plan.topic, plan.topology.internal_topics):
                         raise self._endless(row[0], route)
                     row = row if read_as is None else output.converted(row, read_as)
                     if route.tasks:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import CheckpointError
+from kstreamnb.errors import CheckpointError, StorageError
 from kstreamnb.kafka.application_reset import ResetPlan
 from kstreamnb.kafka.storage.checkpoint_files import to_files
 
@@ -41,3 +42,25 @@ def test_a_folder_with_blanks_has_one_link_however_often_its_state_is_read(tmp_p
     """Each link has a temporary folder, whose lock is an open file."""
     addresses = {to_files(tmp_path / "my shop").plain_address for _ in range(3)}
     assert 1 == len(addresses)
+
+
+def test_a_new_file_is_written_by_one_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a file system without links; what replaces a file does not disturb others that do the same."""
+
+    def refuse(path: Path, target: Path) -> None:
+        raise PermissionError("no links")
+
+    files, rounds = to_files(tmp_path), range(100)
+    with ThreadPoolExecutor(8) as threads:
+        for linked in (True, False):
+            if not linked:
+                monkeypatch.setattr(Path, "hardlink_to", refuse)
+            for number in rounds:
+                written = [
+                    threads.submit(files.write, f"{linked}-{number}", b"%d" % each, new=True) for each in rounds[:8]
+                ]
+                (first,) = (at for at, each in enumerate(written) if each.exception() is None)
+                assert b"%d" % first == files.read(f"{linked}-{number}")
+                assert all(isinstance(each.exception(), StorageError | None) for each in written)
+        assert [None] * 100 == list(threads.map(lambda number: files.write("same", b"%d" % number), rounds))
+    assert [] == [name for name in files.names() if "draft" in name]

@@ -400,17 +400,27 @@ def test_a_topic_that_is_written_back_to_itself_is_a_warning(flow: Any, *, warns
     assert warns == any("processing never ends" in each.fact and each.origin for each in found)
 
 
+@pytest.mark.parametrize("topic", ["trips", lambda key, km, context: "trips"], ids=["named", "chosen"])
 @pytest.mark.parametrize("records", [1, 50])
-def test_a_loop_behind_a_filter_that_never_ends_is_stopped(records: int) -> None:
+def test_a_loop_behind_a_filter_that_never_ends_is_stopped(records: int, topic: Any) -> None:
     """Whichever strategy runs the sample; a loop that ends is not stopped."""
     sample = [record("trips", "a", 1, at) for at in range(records)]
     for ends in (False, True):
         builder = ks.StreamsBuilder("loop")
         trips = builder.stream("trips").filter(lambda _, km, ends=ends: not ends or km < 9)
-        trips.map_values(lambda km: km + 1).to("trips")
+        trips.map_values(lambda km: km + 1).to(topic)
         found = check(builder.build(), sample=sample, config={"processing_handler": "continue"})
         assert ends != any("in a loop, which has not ended after" in each.fact for each in found)
         assert all("builder.stream(" in str(each.origin) and "filter" in each.remedy for each in found)
+
+
+def test_many_records_in_a_repartition_topic_are_no_loop() -> None:
+    """Its name in Kafka has the application's id."""
+    builder = ks.StreamsBuilder("words")
+    words = builder.stream("lines").flat_map_values(lambda line: map(str, range(int(line))))
+    words.group_by(lambda _, word: word[0]).count().to_stream().to("counts")
+    found = check(builder.build(), sample=[record("lines", "a", "10100")])
+    assert not any("in a loop" in each.fact for each in found)
 
 
 def test_drops_of_stores_sources_and_sinks_are_counted() -> None:
