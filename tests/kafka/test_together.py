@@ -40,7 +40,8 @@ def ask(servers: str) -> Iterator[Callable[..., Callable[[], str]]]:
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", STARTER, servers], **pipes) as other:
         assert other.stdin is not None
-        assert (answers := other.stdout) is not None
+        answers = other.stdout
+        assert answers is not None
         assert "ready\n" == answers.readline()
 
         def tell(*words: object) -> Callable[[], str]:
