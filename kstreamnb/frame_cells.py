@@ -26,11 +26,7 @@ _DAY_OR_MONTH = re.compile(r'"\s*\d{1,2}[^\w:]\d{1,2}[^\w:]\d+')
 """The beginning of a quoted time such as 02/01/2026, whose day or month is first."""
 
 
-def _unchanged(value: object) -> object:
-    return value
-
-
-def plain_value(value: object, other: Callable[[object], Any] = _unchanged) -> Any:
+def plain_value(value: object, other: Callable[[object], Any] = lambda value: value) -> Any:
     """Return a frame's value as JSON can hold it; ``other`` gets a value of a type that is not known.
 
     Times, decimals, periods and intervals become text, durations seconds, arrays lists, and NaN None. Intervals of

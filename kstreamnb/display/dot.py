@@ -84,18 +84,14 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
 def _add_shape(graph: graphviz.Digraph, thing: Item | Box, kind: str, word: str | None, **style: str) -> None:
     """Add a node with its label, and with its kind, mark and cost as classes of the style sheet."""
     classes = [kind, *([f"ks-{thing.mark}"] if thing.mark else []), *([f"ks-heat-{thing.heat}"] if thing.heat else [])]
-    label = _label([*large_lines(thing), *_small_lines(word, thing.note, thing.mark)])
+    small = [line for text in (word, thing.note, thing.mark) if text for line in _wrapped(text, 32)]
+    label = _label([*large_lines(thing), *small])
     graph.node(thing.id, label, id=thing.id, **{"class": " ".join(classes)}, **style)
 
 
 def large_lines(shape: Item | Box) -> list[str]:
     """Return the label of a shape, or the title of a folded box, broken into lines."""
     return _wrapped(shape.label if isinstance(shape, Item) else shape.title)
-
-
-def _small_lines(*texts: str | None) -> list[str]:
-    """Return the lines written in small type below the label."""
-    return [line for text in texts if text for line in _wrapped(text, 32)]
 
 
 def _label(lines: list[str]) -> str:

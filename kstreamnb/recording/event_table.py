@@ -33,10 +33,6 @@ def _consumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowT
     return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *_content(entry[3], entry[4], entry[2])
 
 
-def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
-    return "handed on", code.node, code.other, *_content(*entry[1:4])
-
-
 def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     _, raw_key, old, new = entry
     if raw_key is None:
@@ -59,10 +55,6 @@ def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowT
     return "produced", "", record_id(record), *_content(record.key, record.value, record.timestamp)
 
 
-def _dropped(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
-    return f"dropped: {code.other}", code.node, "", *_content(*entry[1:4])
-
-
 def _state_var_changed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowText:
     return "remembered", code.node, code.other, "", f"{entry[2]!r} instead of {entry[1]!r}", ""
 
@@ -82,11 +74,11 @@ def _resumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> RowTe
 
 _CELLS: dict[str, Callable[[RecordedRun, int, Code, Entry], RowText]] = {
     "consumed": _consumed,
-    "forwarded": _forwarded,
+    "forwarded": lambda run, at, code, entry: ("handed on", code.node, code.other, *_content(*entry[1:4])),
     "written": _written,
     "read": lambda run, at, code, entry: ("looked up", f"store {code.node}", "", format_value(entry[1]), "", ""),
     "produced": _produced,
-    "dropped": _dropped,
+    "dropped": lambda run, at, code, entry: (f"dropped: {code.other}", code.node, "", *_content(*entry[1:4])),
     "state_var": _state_var_changed,
     "punctuated": _punctuated,
     "committing": lambda run, position, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +90,8 @@ class Sample(Framed):
         expect(records, Iterable, "records")
         checked = tuple(map(_record_of, records))
         if any(type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS for record in checked):
-            checked = tuple(itertools.starmap(_timed, enumerate(checked)))
+            times = [timestamp_ms(record.timestamp, f"record {at}") for at, record in enumerate(checked)]
+            checked = tuple(record._replace(timestamp=time) for record, time in zip(checked, times, strict=True))
         warn_of_units(checked)
         return cls(checked, (note,) if note else ())
 
@@ -436,10 +436,6 @@ class Sample(Framed):
         names = columns_of(self.records)
         rows = record_cells(self.records[:_SHOWN], names)
         return names, [[shorten(clean(cell), _LONGEST) for cell in row] for row in rows]
-
-
-def _timed(index: int, record: TopicRecord) -> TopicRecord:
-    return record._replace(timestamp=timestamp_ms(record.timestamp, f"record {index}"))
 
 
 def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:

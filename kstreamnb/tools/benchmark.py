@@ -175,7 +175,8 @@ def _deployments(spark: SparkSession | None, servers: Servers | None) -> Iterato
 
     session = spark or spark_session("kstreamnb-benchmark", profile="latency")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder())))
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # as a tuned deployment on one machine has it
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=memory)))
         broker = servers or stack.enter_context(LocalBroker(data=folder / "broker")).bootstrap_servers
         settings = {"bootstrap.servers": broker, "linger.ms": 0} if isinstance(broker, str) else broker
 
@@ -308,8 +309,3 @@ def _machine() -> str:
     known.append(f"Python {platform.python_version()}")
     installed = (name for name in ("pyspark", "confluent-kafka") if find_spec(name.replace("-", "_")))
     return ", ".join([*known, *(f"{name} {version(name)}" for name in installed)])
-
-
-def _fast_folder() -> str | None:
-    """Return a folder in memory for the checkpoint if there is one, as a tuned deployment on one machine has."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -107,8 +107,8 @@ class _Windows(TimeSource):
         drops = grouped((each for each in self.run.drops() if each.node == self._node), attrgetter("step"))
         seen: dict[str, int] = {}
         for arrival in arrivals(self.run, self._node):
-            step = arrival.step
-            same = [each for each in drops.get(step, ()) if _is_of(each, arrival)]
+            step, record = arrival.step, (arrival.task, arrival.timestamp, arrival.key)
+            same = [each for each in drops.get(step, ()) if (each.task, each.timestamp, each.key) == record]
             late = [each for each in same if each.reason == "late"]
             if len(late) == len(same):  # a record without a key or value does not advance the node's stream time
                 seen[arrival.task] = max(seen.get(arrival.task, -1), arrival.timestamp)
@@ -323,10 +323,6 @@ def describe_windows(windows: AggregationWindows) -> str:
         if windows.advance_ms != windows.size_ms:
             size += f" every {format_duration(windows.advance_ms)}"
     return f"{size}, grace {format_duration(windows.grace_ms)}" if windows.grace_ms else f"{size}, no grace"
-
-
-def _is_of(drop: Drop, arrival: NodeArrival) -> bool:
-    return (drop.task, drop.timestamp, drop.key) == (arrival.task, arrival.timestamp, arrival.key)
 
 
 def _topics(run: RecordedRun, node: str) -> list[str]:

@@ -60,6 +60,7 @@ class BatchAction:
         busy: held while a batch is published.
         pipeline: publishes a batch while Spark computes the next; None if Spark waits for each of them.
         slow: the batch that runs longer than it should; None if there is none.
+        refusal: the error of a batch that failed, with which later ones are refused; None before.
         watchers: functions that are called with the figures of each batch.
     """
 
@@ -77,14 +78,14 @@ class BatchAction:
         self.pipeline: Pipeline | None = None
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
-        self._failure: KStreamError | None = None
+        self.refusal: KStreamError | None = None
         self._gaps_end: dict[PartitionId, dict[int, int]] = {}  # of the last batch that had one, by its number
         self._read: Offsets = {}  # the input positions after the last batch that Spark computed
         self._check = check  # raises if a batch must not be published
 
     def resume(self, checkpoint: CheckpointFiles) -> None:
         """Set the last batch to the checkpoint's last committed one; called before a start."""
-        self._failure, self._read = None, {}
+        self.refusal, self._read = None, {}
         number = last_batch(checkpoint)
         if last_begun(checkpoint) > number:  # its process was killed, or the stop did not wait for it
             self.log.note("unfinished batch", batch=number + 1, effect="it runs again with the same input")
@@ -118,8 +119,8 @@ class BatchAction:
         alone = self.stores.deployment.options.live and count_between(before, batch.positions) <= 1
         pipeline = None if alone else self.pipeline
         try:
-            if self._failure is not None:
-                raise self._failure
+            if self.refusal is not None:
+                raise self.refusal
             if pipeline is not None:
                 pipeline.put(batch)
         except BaseException:
@@ -127,8 +128,8 @@ class BatchAction:
             self._turn.release()
             raise
         if pipeline is None and not self.publish_now(batch):
-            assert self._failure is not None
-            raise self._failure
+            assert self.refusal is not None
+            raise self.refusal
 
     def publish_now(self, batch: QueryBatch, note: Callable[[], None] | None = None) -> bool:
         """Publish a batch whose turn it is, and notify everybody; returns False if that failed.
@@ -244,7 +245,7 @@ class BatchAction:
         A stop, or a restart, waits a short time for a batch, then closes the writer. That batch has not failed: it runs
         again.
         """
-        self._failure = error
+        self.refusal = error
         ends = self.lifecycle.state in (State.STOPPING, State.STARTING)
         if not ends or not isinstance(error, ApplicationStateError | BrokerError):
             self.note_failure(error, Actor.STREAM)

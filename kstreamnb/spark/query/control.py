@@ -240,7 +240,7 @@ class QueryControl:
             error = self.lost() or self._seen_overtaken()
             if error is None and self._recovers(handle, cause):
                 return
-            error = error or self._failure(cause)
+            error = error or self.action.refusal or self._failure(cause)
         elif handle.gone:
             error = jvm_gone(self.application)
         elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one

@@ -21,7 +21,7 @@ from kstreamnb.runtime.codegen.sinks import sink_serdes, topic_serdes
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
-from kstreamnb.testdriver.execution.serializer import InputRecord, Serialize, TopicRoute, serializer
+from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute, serializer
 from kstreamnb.topology.nodes import Sink, Source, grouped
 from kstreamnb.topology.topology import Topology
 
@@ -69,7 +69,7 @@ class Router:
         self.counts = self.plans[0].partitions if self.plans else known
         self._serdes = [topic_serdes(plan, plan.nodes) for plan in self.plans]
         self.route = cache(self._find_route)
-        self._serializer = cache(self._make_serializer)
+        self._serializer = cache(lambda topic, *serdes: serializer(self.reader(topic), self.count(topic), *serdes))
         self.written = [_written(plan) for plan in self.plans]
         self.levels = None if layout == "single" else self._find_levels()
 
@@ -142,9 +142,6 @@ class Router:
             if levels == before:
                 return [levels[group] for group in groups]
         return None if fed else []
-
-    def _make_serializer(self, topic: str, key_serde: Serde | None, value_serde: Serde | None) -> Serialize:
-        return serializer(self.reader(topic), self.count(topic), key_serde, value_serde)
 
     def _find_route(self, topic: str) -> TopicRoute | None:
         tasks: dict[int, int] = {}

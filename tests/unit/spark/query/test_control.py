@@ -73,6 +73,22 @@ def test_a_stream_that_spark_ended_with_an_error_fails_the_query(tmp_path: Path)
     assert not in_use(query.checkpoint)
 
 
+def test_a_batch_that_fails_before_its_start_has_returned_fails_the_query_in_its_own_words(tmp_path: Path) -> None:
+    """In Spark's words the kind of the error is lost. During a start, batches of the stream before may fail unheard."""
+
+    def refuse() -> None:
+        raise ks.errors.BrokerError("the transaction has expired")
+
+    query = query_without_spark(tmp_path, PublishingSink(refuse))
+    handle = launch(query, "the transaction has expired")
+    query.control.lifecycle.state = State.STARTING
+    with pytest.raises(ks.errors.BrokerError):
+        query.control.action.publish(QueryBatch(0, "{}", {}, 0, BatchOutput()))
+    query.control.lifecycle.state = State.LAUNCHED
+    query.control.on_end(handle)
+    assert isinstance(query.exception(), ks.errors.BrokerError)
+
+
 def test_a_failure_is_in_the_log_before_a_caller_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
