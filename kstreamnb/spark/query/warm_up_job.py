@@ -28,6 +28,7 @@ def run_warm_up(session: SparkSession, wanted: Callable[[], bool]) -> None:
         wanted: asked before each step.
     """
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.streams.active  # noqa: B018 - before 4.3, Spark finds no state unless something has asked for streams
     frame = session.range(0, 2, 1, 2)
     with SparkContext._lock:  # noqa: SLF001 - without a context, because the session was stopped, this step would start one
         if SparkContext._active_spark_context is not session.sparkContext or not wanted():  # noqa: SLF001
