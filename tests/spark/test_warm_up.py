@@ -64,13 +64,45 @@ spark.stop()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("off", "processes"), [(False, "before: 4 more: 0"), (True, "before: 0 more: 4")])
-def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, off: bool, processes: str) -> None:
-    """All its operators share one pool of workers, with and without the warm-up; it can be switched off."""
-    disabled = "warm-up" if off else ""
+@pytest.mark.parametrize(
+    ("disabled", "processes"),
+    [("", "before: 1 more: 0"), ("warm-up", "before: 0 more: 1"), ("declared-source", "before: 1 more: 3")],
+)
+def test_the_first_query_needs_no_other_python_daemon(tmp_path: Path, disabled: str, processes: str) -> None:
+    """All its operators share one pool of workers, and no process is asked for its source; both can be switched off."""
     lines = run(QUERY.format(folder=str(tmp_path), batches=3), KSTREAMNB_DISABLE_PATCHES=disabled).splitlines()
     assert processes == lines[0]
-    assert lines[1].startswith(f"patch warm-up = {'off, switched off' if off else 'on'} (")
+    assert lines[1].startswith(f"patch warm-up = {'off, switched off' if disabled == 'warm-up' else 'on'} (")
+    assert "('a', 3) ('b', 1) ('b', 2) ('b', 3)" in lines[2]
+
+
+INSTALLED = """
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+class DefaultSource(DataSource):
+    @classmethod
+    def name(cls):
+        return "installed"
+
+    def schema(self):
+        return "number int"
+
+    def reader(self, schema):
+        return Reader()
+
+class Reader(DataSourceReader):
+    def read(self, partition):
+        yield (7,)
+"""
+
+
+@pytest.mark.spark
+def test_installed_sources_are_found_after_a_query(tmp_path: Path) -> None:
+    """Spark looks for them when it is first asked for a source in Python, which a query does not do."""
+    (tmp_path / "pyspark_installed.py").write_text(INSTALLED)
+    program = QUERY.replace("spark.stop()", 'print(spark.read.format("installed").load().collect())\nspark.stop()')
+    lines = run(program.format(folder=str(tmp_path), batches=1), PYTHONPATH=f"{ROOT}:{tmp_path}").splitlines()
+    assert "[Row(number=7)]" == lines[-1]
 
 
 NOTES = """

@@ -10,7 +10,7 @@ import json
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -277,6 +277,11 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, BoundedReader):
             yield row_batch([(deployment.routing_key_at(0, REMOVED), REMOVED, 0, 0, blob)])
         freeze_heap()
 
+    def read_pickled(self, partitions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows of a pickled partition, as Spark hands it to a worker."""
+        for batch in partitions:
+            yield from self.read(pickle.loads(batch.column(0)[0].as_py()))
+
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: the sink keeps the positions."""
 
@@ -291,11 +296,7 @@ def _same(offset: Mapping[str, Any]) -> str:
 
 
 def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
-    """Return a data source class for one query; it is pickled with its settings, which Spark would show as options.
-
-    The deployment in them stays pickled: the process that plans batches needs none of the user's modules.
-    """
-    settings = replace(settings, deployment=settings.deployment.load().as_packed())
+    """Return a data source class for one query; it is pickled with its settings, which Spark would show as options."""
 
     class QuerySource(DataSource):
         @classmethod

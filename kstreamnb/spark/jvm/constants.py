@@ -8,6 +8,9 @@ LOCAL_MASTER = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
 """Spark's limit for the size of a function; larger ones become broadcasts, which stateful operators cannot read."""
 
+INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+"""Settings with which Spark compiles no classes for expressions and stages."""
+
 NO_JVM = "the JVM does not answer: it was killed or ran out of memory"
 
 WORKER_SETTINGS = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}

@@ -47,8 +47,10 @@ from kstreamnb.spark.jvm.session_patches import (
     END_PATCHES,
     QUERY_PATCHES,
     SESSION_PATCHES,
+    SOURCE_PATCHES,
     STREAM_PATCHES,
     STREAMING_PATCHES,
+    KnownSource,
     RunningStream,
 )
 from kstreamnb.spark.jvm.warm_up import end_warm_up, end_warm_ups
@@ -67,7 +69,7 @@ QUERY_SETTINGS: dict[str, str] = SETTINGS["query"]
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """Spark's setting of the class that writes checkpoints."""
 
-_STREAM_PATCHES = (*STREAMING_PATCHES, *STREAM_PATCHES, *END_PATCHES)
+_STREAM_PATCHES = (*STREAMING_PATCHES, *SOURCE_PATCHES, *STREAM_PATCHES, *END_PATCHES)
 START_PATCHES = (*LAUNCH_PATCHES, *JVM_PATCHES, *SESSION_PATCHES)
 """The patches that `spark_session` applies when it starts a session."""
 
@@ -135,7 +137,8 @@ def _new_session(
     arguments = {_MASTER: master, _NAME: app, **(settings or {})}
     explicit = {name: str(value) for name, value in arguments.items() if value is not None}
     submitted = is_submitted()
-    gateway = _gateway() if submitted else None
+    # The JVM that spark-submit has started; pyspark keeps its only connection after a session was stopped.
+    gateway = (SparkContext._gateway or launch_gateway()) if submitted else None  # noqa: SLF001
     outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
     start = SETTINGS["start"]
     chosen = {_MASTER: f"local[{cores},{start['spark.task.maxFailures']}]", _NAME: "kstreamnb", **outside, **explicit}
@@ -220,9 +223,7 @@ def _outside_settings() -> dict[str, str]:
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     with suppress(OSError):
         for line in (Path(folder or "") / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
-            entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
-            if entry is not None:
-                settings[entry[1]] = entry[2]
+            settings |= re.findall(r"^\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--conf", "-c", action="append", default=[])
     parser.add_argument("--master", dest=_MASTER)
@@ -230,11 +231,6 @@ def _outside_settings() -> dict[str, str]:
     options = vars(parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))[0])
     settings |= dict(entry.split("=", 1) for entry in options.pop("conf") if "=" in entry)
     return {**settings, **{name: value for name, value in options.items() if value is not None}}
-
-
-def _gateway() -> ClientServer:
-    """Return the connection to the JVM that ``spark-submit`` has started; there is one for this process."""
-    return SparkContext._gateway or launch_gateway()  # noqa: SLF001 - kept by pyspark after a session was stopped
 
 
 def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
@@ -429,6 +425,12 @@ def streaming_session(spark: SparkSession, *, local_files: bool = True) -> Spark
     session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf))
     return session
+
+
+def load_source(source: KnownSource) -> DataFrame:
+    """Return the rows of the source of a query."""
+    apply_patches(SOURCE_PATCHES, source, _disabled(source.session.conf))
+    return source.frame or source.load()
 
 
 def late_commits(spark: SparkSession, stream: StreamingQuery) -> JavaObject | None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
 from kstreamnb.background import background
-from kstreamnb.spark.jvm.constants import WORKER_SETTINGS
+from kstreamnb.spark.jvm.constants import INTERPRETED, WORKER_SETTINGS
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
@@ -51,7 +51,7 @@ class WarmUp:
     def __init__(self, session: SparkSession) -> None:
         # Here: pyspark may take a session that another thread makes for that of the program.
         own = session.newSession()
-        for name, value in WORKER_SETTINGS.items():
+        for name, value in {**WORKER_SETTINGS, **INTERPRETED}.items():
             own.conf.set(name, value)
         self.application, self.unwanted = session.sparkContext.applicationId, threading.Event()
         group = f"kstreamnb-warm-up-{self.application}"

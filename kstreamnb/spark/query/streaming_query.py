@@ -20,8 +20,9 @@ from kstreamnb.spark.execution.failures import name_input
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, RowFunction
 from kstreamnb.spark.execution.state_log import STATE
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
-from kstreamnb.spark.io.stream_source import SourceSettings, source_class
-from kstreamnb.spark.jvm.session import streaming_session
+from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings, source_class
+from kstreamnb.spark.jvm.session import load_source, streaming_session
+from kstreamnb.spark.jvm.session_patches import KnownSource
 from kstreamnb.spark.jvm.versions import PLANS_BOUNDED_RUNS
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction
@@ -44,21 +45,20 @@ def start_stream(
     session.conf.set("spark.kstreamnb.state", STATE)
     _PY4J_LOG.addFilter(_is_news)  # has no effect the second time
     name = f"kstreamnb-{deployment.key}"
-    again = entries_again(settings.files)
     read_settings = SourceSettings(
         source,
-        deployment,
+        deployment.as_packed(),  # the process that plans batches needs none of the user's modules
         settings.max_records,
         settings.tick_ms,
         settings.readers,
-        again=again,
+        again=entries_again(settings.files),
         bounded=settings.trigger_ms is None,
         follows=settings.trigger_ms == 0,
         growing=not deployment.stateful,
         topics=deployment.application.inputs,
     )
-    session.dataSource.register(source_class(name, read_settings))
-    frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
+    known = KnownSource(session, source_class(name, read_settings), QuerySourceReader(read_settings).read_pickled)
+    frame = levels_of(load_source(known), deployment, one_stage=settings.readers == 1)
     if last is not None:
         frame = frame.repartition(deployment.spark_partitions, "g").mapInArrow(last, ROW_SCHEMA)
     writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(action, settings))

@@ -1,4 +1,4 @@
-"""The job that warms a session up: a batch with a source, a shuffle and state, all in Python.
+"""The job that warms a session up: a batch with a shuffle, and with state in Python.
 
 Spark loads and runs its classes for such a batch once, and starts the Python processes. The first query gets these
 processes; they have imported this module, and with it what the workers of every query import.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA
@@ -20,8 +19,6 @@ from kstreamnb.spark.io.stream_source import QuerySourceReader
 IMPORTED = (QuerySourceReader, StatefulOperator)
 """The workers of queries import these, and whatever they need."""
 
-_NAME, _SCHEMA, _SLOTS = "kstreamnb-warm-up", "g bigint", 2
-
 
 def run_warm_up(session: SparkSession, wanted: Callable[[], bool]) -> None:
     """Run the steps of the job while it is wanted.
@@ -30,37 +27,15 @@ def run_warm_up(session: SparkSession, wanted: Callable[[], bool]) -> None:
         session: a session that nothing else uses.
         wanted: asked before each step.
     """
-    session.conf.set("spark.sql.shuffle.partitions", str(_SLOTS))
-    session.dataSource.register(_Source)
-    frame = session.read.format(_NAME).load()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.streams.active  # noqa: B018 - before 4.3, Spark finds no state unless something has asked for streams
+    frame = session.range(0, 2, 1, 2)
     with SparkContext._lock:  # noqa: SLF001 - without a context, because the session was stopped, this step would start one
         if SparkContext._active_spark_context is not session.sparkContext or not wanted():  # noqa: SLF001
             return
-        frame = frame.groupBy("g").transformWithState(_Processor(), _SCHEMA, "append", "none")
+        frame = frame.groupBy("id").transformWithState(_Processor(), "id bigint", "append", "none")
     if wanted():
         frame.toArrow()
-
-
-class _Source(DataSource):
-    """A row for each slot."""
-
-    @classmethod
-    def name(cls) -> str:
-        return _NAME
-
-    def schema(self) -> str:
-        return _SCHEMA
-
-    def reader(self, schema: object) -> DataSourceReader:
-        return _Reader()
-
-
-class _Reader(DataSourceReader):
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(slot) for slot in range(_SLOTS)]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        yield (partition.value,)
 
 
 class _Processor(StatefulProcessor):
