@@ -107,8 +107,8 @@ class _Windows(TimeSource):
         drops = grouped((each for each in self.run.drops() if each.node == self._node), attrgetter("step"))
         seen: dict[str, int] = {}
         for arrival in arrivals(self.run, self._node):
-            step, record = arrival.step, (arrival.task, arrival.timestamp, arrival.key)
-            same = [each for each in drops.get(step, ()) if (each.task, each.timestamp, each.key) == record]
+            step, whose = arrival.step, (arrival.task, arrival.timestamp, arrival.key)
+            same = [each for each in drops.get(step, ()) if (each.task, each.timestamp, each.key) == whose]
             late = [each for each in same if each.reason == "late"]
             if len(late) == len(same):  # a record without a key or value does not advance the node's stream time
                 seen[arrival.task] = max(seen.get(arrival.task, -1), arrival.timestamp)

@@ -235,9 +235,7 @@ class BatchAction:
     def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
         fact = f'the sink of "{self.log.application}" failed with {reason_of(cause)}'
         hint = "fix the sink and call query.restart(); the batch is delivered again"
-        error = SinkError(fact, detail=f"it was writing batch {batch}", hint=hint)
-        error.__cause__ = cause
-        return error
+        return SinkError(fact, detail=f"it was writing batch {batch}", hint=hint)
 
     def failed(self, error: KStreamError) -> None:
         """Record the reason why the stream ends; no further batch is accepted.
