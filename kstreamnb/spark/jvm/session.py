@@ -163,9 +163,7 @@ def _new_session(
     if not submitted:
         check_archive(launch)
     conf = SparkConf(_jvm=gateway.jvm)  # has the JVM's start options: spark-submit merges its own into it
-    for name, value in chosen.items():
-        if name in explicit or not conf.contains(name):
-            conf.set(name, value)
+    conf.setAll([(name, value) for name, value in chosen.items() if name in explicit or not conf.contains(name)])
     handler = signal.getsignal(signal.SIGINT)  # pyspark replaces it
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     if slots is None:
