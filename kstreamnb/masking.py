@@ -18,7 +18,7 @@ _SECRET = re.compile(
 # Bounded, and without two parts that both match the same characters: texts may be long, and written by strangers.
 _IN_ADDRESS = re.compile(r"(?<![^\s,/\"'])[^\s,/\"'@:]+:[^\s,/\"']*@")
 _IN_TEXT = re.compile(
-    r"((?:passw(?:or)?d|passphrase|secret|token(?!s)|user\.info|credential|(?:api|access|private|signing)[._-]?key)"
+    r"((?:passw(?:or)?d|pwd|passphrase|secret|token(?!s)|user\.info|credential|(?:api|access|private|signing)[._-]?key)"
     r"[\w.-]{0,40}(?:[=!]=|=|(?:\\?[\"'])?\s{0,9}(?::\s{0,9}[\w.\[\]]{1,40}\s{0,9})?(?:[=!]=|[=:])\s{0,9}(?=[a-z]{0,2}\\?[\"'])"
     r"|\\?[\"']\]\s{0,9}=\s{0,9}(?=[a-z]{0,2}\\?[\"'])))"
     # A text in three quotation marks, in escaped ones or in plain ones, maybe cut off; or one without.

@@ -402,8 +402,7 @@ class VoidSerde(Serde[None]):
     expects: ClassVar[str] = "None only"
 
     def _read(self, data: bytes) -> None:
-        java = "Data should be null for a VoidDeserializer."
-        raise self._unreadable(data, "expected none", java=java)
+        raise self._unreadable(data, "expected none", java="Data should be null for a VoidDeserializer.")
 
 
 STRING, LONG, INTEGER, SHORT = StringSerde(), WholeSerde("long", 8), WholeSerde("integer", 4), WholeSerde("short", 2)

@@ -61,8 +61,7 @@ def number_ticks(high: float) -> list[float]:
     """
     steps = (digit * 10**zeros for zeros in count() for digit in (1, 2, 5))
     step = next(step for step in steps if high <= _MOST_NUMBERS * step)
-    last = max(1, ceil(high / step))
-    return [step * number for number in range(last + 1)]
+    return [step * number for number in range(max(1, ceil(high / step)) + 1)]
 
 
 def time_label(time_ms: int, others: list[int]) -> str:

@@ -199,6 +199,7 @@ class LocalBroker(Closing):
         """End the broker at once, as a crash does."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
+            self._archive = None  # the JVM may have been writing it
         self.stop()
 
     def close(self) -> None:

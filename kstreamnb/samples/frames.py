@@ -144,8 +144,7 @@ def pandas_frame(columns: dict[str, list[object]]) -> Any:
         if any(type(cell) is int and int(float(cell)) != cell for cell in columns[str(name)]):
             frame[name] = cells[name]  # a gap makes floats of whole numbers, which would change large ones
     for name in _times(columns):
-        times = pandas.Series(numpy.array(columns[name], "datetime64[ms]"))
-        frame[name] = times.dt.tz_localize("UTC")
+        frame[name] = pandas.Series(numpy.array(columns[name], "datetime64[ms]")).dt.tz_localize("UTC")
     return frame
 
 

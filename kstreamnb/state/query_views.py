@@ -352,8 +352,7 @@ def view_of(
 
     ``views`` are the views to choose from.
     """
-    kind = stores[0].spec.kind
-    view = views.get(kind.removeprefix("timestamped_"))
+    view = views.get(stores[0].spec.kind.removeprefix("timestamped_"))
     if view is None:
         return None
     if show == "headers":

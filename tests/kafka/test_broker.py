@@ -74,15 +74,15 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
     assert own is own.start()
 
 
-@pytest.mark.parametrize("grace_s", [0.0, 60.0], ids=["killed", "ended"])
+@pytest.mark.parametrize("grace_s", [0.0, 60.0, None], ids=["killed", "ended", "crashed"])
 def test_an_archive_of_classes_is_used_only_if_its_writer_ended(own, tmp_path, grace_s):
-    """A broker that takes too long to end is killed, perhaps while it writes."""
+    """A broker that takes too long to end is killed, perhaps while it writes, as one that crashes."""
     own.start()
     own._archive = tmp_path / "broker.jsa.1"
     own._archive.touch()
     if not grace_s:
         os.killpg(own._process.pid, signal.SIGSTOP)  # it cannot end before it is killed
-    own.stop(grace_s=grace_s)
+    own.kill() if grace_s is None else own.stop(grace_s=grace_s)
     assert (tmp_path / "broker.jsa").exists() is bool(grace_s)
     own.start()
 

@@ -45,6 +45,7 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
         ('if password == "hush" or token!="hush":', "if password == *** or token!=***:"),
         ('def login(password: Optional[str] = "hush"):', "def login(password: Optional[str] = ***):"),
         ("api_key = 'hush'; passwd='hush'", "api_key = ***; passwd=***"),
+        ("jdbc:sqlserver://db?pwd=hush", "jdbc:sqlserver://db?pwd=***"),
         ('primary_key = "id"', 'primary_key = "id"'),
         ('login(password=f"hu{sh}", n=1)', "login(password=***, n=1)"),
         ("settings = {'sasl.password': b'hush'}", "settings = {'sasl.password': ***}"),

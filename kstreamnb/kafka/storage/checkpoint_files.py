@@ -188,8 +188,7 @@ class LocalFiles(CheckpointFiles):
             path.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(content)
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksums of the older content
-            if not new or not _linked(draft, path):
-                draft.replace(path)
+            (_put_new if new else Path.replace)(draft, path)
         except OSError as error:
             raise unwritable(self.folder, error, "checkpoint") from error
         finally:
@@ -317,14 +316,17 @@ def local_folder(checkpoint: object) -> Path | None:
     return Path(path)
 
 
-def _linked(draft: Path, path: Path) -> bool:
-    """Give a draft a second name, which must be new; return False if the file system has no links."""
+def _put_new(draft: Path, path: Path) -> None:
+    """Give a draft the name of a file that must not exist."""
     try:
         path.hardlink_to(draft)
     except OSError:  # it exists, or the file system has no links
         path.touch(exist_ok=False)
-        return False
-    return True
+        try:
+            draft.replace(path)
+        except BaseException:  # an empty file would count as damaged
+            path.unlink()
+            raise
 
 
 @cache

@@ -31,8 +31,7 @@ class NodeArrival(NamedTuple):
 
 def sinks_of(run: RecordedRun, topic: str) -> list[str]:
     """Return the sinks that write to a topic, by its Kafka or topology name."""
-    names = topic, run.short(topic)
-    return [sink.name for sink in run.topology.sinks() if sink.topic in names]
+    return [sink.name for sink in run.topology.sinks() if sink.topic in (topic, run.short(topic))]
 
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:

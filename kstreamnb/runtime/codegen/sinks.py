@@ -34,12 +34,17 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
 
 def sink_serdes(plan: TaskPlan, topic: str) -> tuple[Serde, Serde] | None:
     """Return the serdes of the sinks that name a topic, or else of those that choose topics; None if they differ."""
+    pairs = all_serdes(plan, topic)
+    return pairs[0] if pairs and pairs.count(pairs[0]) == len(pairs) else None
+
+
+def all_serdes(plan: TaskPlan, topic: str) -> list[tuple[Serde, Serde]]:
+    """Return the serdes of each sink that names a topic, or else of each that chooses topics."""
     sinks = plan.topology.sinks()
     writers = [sink for sink in sinks if isinstance(sink.topic, str) and plan.topic(sink.topic) == topic]
     if not writers and topic != plan.config.dead_letter_topic and not topic.endswith("-changelog"):
         writers = [sink for sink in sinks if not isinstance(sink.topic, str)]
-    pairs = [plan.serdes(sink) for sink in writers]
-    return pairs[0] if pairs and pairs.count(pairs[0]) == len(pairs) else None
+    return [plan.serdes(sink) for sink in writers]
 
 
 def is_plain_sink(sink: Sink, context: TaskContext) -> bool:

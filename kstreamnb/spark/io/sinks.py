@@ -106,7 +106,7 @@ class KafkaSink(QuerySink):
     def close(self) -> None:
         """Release Kafka's clients; a transaction that is open then is aborted by the next `open`."""
         self._closing.set()
-        self.writer.close(0.2)  # a publication ends once it notices; a stop waits for that in another place
+        self.writer.close(0.2)  # a publication notices that soon; a stop waits for it before and after this call
 
 
 def history_of(sink: QuerySink, destination: str) -> BatchHistory:

@@ -52,6 +52,7 @@ from kstreamnb.spark.jvm.session_patches import (
     STREAMING_PATCHES,
     KnownSource,
     RunningStream,
+    keep_handler,
 )
 from kstreamnb.spark.jvm.warm_up import end_warm_up, end_warm_ups
 
@@ -169,8 +170,7 @@ def _new_session(
     if slots is None:
         session.sparkContext.environment.pop("PATH", None)  # it is that of executors
     apply_patches(SESSION_PATCHES, session, disabled)
-    if handler is not None and signal.getsignal(signal.SIGINT) is signal.default_int_handler is not handler:
-        signal.signal(signal.SIGINT, handler)
+    keep_handler(handler)
     return session
 
 

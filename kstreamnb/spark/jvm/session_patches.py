@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 
 from py4j import java_gateway
 from py4j.clientserver import ClientServer, ClientServerConnection, FinalizerWorker
@@ -83,6 +85,14 @@ def _heed_interrupts(_: SparkSession) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def keep_handler(handler: Callable[[int, FrameType | None], object] | int | None) -> None:
+    """Restore a program's handler of SIGINT after a start of pyspark, unless it is pyspark's for an earlier context."""
+    is_programs = handler is not None and getattr(handler, "__module__", "") != SparkContext.__module__
+    is_replaced = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_programs and is_replaced and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
 def _send(connection: ClientServerConnection | GatewayConnection, command: str) -> str:
     try:
         return _PY4J_SENDS[type(connection)](connection, command)
@@ -137,7 +147,7 @@ class KnownSource:
     Attributes:
         session: its session.
         kind: its class.
-        read: the function that returns Arrow's batches of rows for one with a pickled partition.
+        read: the function that returns Arrow's batches of rows for a batch that holds a pickled partition.
         frame: its rows; None if Spark has to ask Python for the source.
     """
 
@@ -221,7 +231,7 @@ QUERY_PATCHES = (
     Patch("setting-origins", "packs Hadoop's settings for a batch in less time", _always, _forget_setting_origins),
 )
 STREAMING_PATCHES = (Patch("interpreted", "compiles no class for each task of each micro-batch", _always, _interpret),)
-SOURCE_PATCHES = (Patch("declared-source", "starts six Python processes less", _always, _declare, since=(4, 3)),)
+SOURCE_PATCHES = (Patch("declared-source", "starts six fewer Python processes", _always, _declare, since=(4, 3)),)
 STREAM_PATCHES = (
     Patch("late-commits", "publishes a batch while Spark computes the next", _always, _delay_commits, since=(4, 2)),
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.runtime.codegen.sinks import sink_serdes
+from kstreamnb.runtime.codegen.sinks import all_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.topology.topology import Topology
@@ -36,9 +36,9 @@ def at_source(plan: TaskPlan, topic: str) -> Iterator[None]:
 
 
 def writer_serdes(application: ApplicationPlan, topic: str) -> tuple[Serde, Serde]:
-    """Return key and value serde of a topic: those of the sinks that write it, or the defaults, as in the driver."""
+    """Return key and value serde of a topic: those of the first sink that writes it, or the defaults."""
     plan = application.plan
-    return sink_serdes(plan, topic) or (plan.key_serde(), plan.value_serde())
+    return next(iter(all_serdes(plan, topic)), (plan.key_serde(), plan.value_serde()))
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:

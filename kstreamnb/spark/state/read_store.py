@@ -68,6 +68,5 @@ def read_store(
     application = plan_application(topology, settings, old.inputs, direct=False, default_partitions=1, split=old.split)
     deployment = plan_deployment(old.query, [application], old.spark_partitions, known_keys=old.groups)
     check_compatible(old, manifest_of(deployment))
-    stores = LiveStores(spark or spark_session(), deployment, folder, trust=trust)
-    batch, parts = stores.ask(name, list)
+    batch, parts = LiveStores(spark or spark_session(), deployment, folder, trust=trust).ask(name, list)
     return StoreView(name, parts, batch=batch, show=detail(timestamps=timestamps, headers=headers))

@@ -44,6 +44,20 @@ def test_a_folder_with_blanks_has_one_link_however_often_its_state_is_read(tmp_p
     assert 1 == len(addresses)
 
 
+def test_a_new_file_that_cannot_be_renamed_is_not_left_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty manifest would be one that is damaged."""
+
+    def refuse(path: Path, target: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
+    files = to_files(tmp_path)
+    with pytest.raises(StorageError):
+        files.write("manifest", b"1", new=True)
+    assert [] == files.names()
+
+
 def test_a_new_file_is_written_by_one_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a file system without links; what replaces a file does not disturb others that do the same."""
 

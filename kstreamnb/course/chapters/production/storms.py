@@ -38,8 +38,7 @@ def _key(answer: object) -> str:
             return "the function returns None for some observations: what does it return?"
         if len(keys) > 1:
             return f"the observations of {name} in the season {season} have {len(keys)} keys and not one."
-    owners = Counter(key for keys in storms.values() for key in keys)
-    key, count = owners.most_common(1)[0]
+    key, count = Counter(key for keys in storms.values() for key in keys).most_common(1)[0]
     return f"{count} storms have the key {key}: they would be taken for one." if count > 1 else ""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from kstreamnb.spark.jvm.patches import (
     patch_lines,
 )
 from kstreamnb.spark.jvm.session import PATCHES
+from kstreamnb.spark.jvm.session_patches import keep_handler
 from tests.java_classes import SOURCES, compile_sources
 
 
@@ -100,3 +103,27 @@ def test_class_files_are_what_the_java_sources_compile_to(tmp_path: Path) -> Non
     assert {file.name: file.read_bytes() for file in compiled} == {
         file.name: file.read_bytes() for file in SOURCES.rglob("*.class")
     }
+
+
+def test_a_handler_of_interrupts_is_restored_if_it_is_the_programs_and_can_be() -> None:
+    """Not pyspark's for a context that has ended, not one that C has set, and not in another thread."""
+
+    def own(*_: object) -> None:
+        """Handle nothing."""
+
+    def pysparks(*_: object) -> None:
+        """Cancel all jobs."""
+
+    pysparks.__module__ = "pyspark.core.context"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        other = threading.Thread(target=keep_handler, args=[own])
+        other.start()
+        other.join()
+        for handler in (pysparks, None):
+            keep_handler(handler)
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        keep_handler(own)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
