@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kstreamnb"
 
-MOST_CODE_LINES = 37_970
+MOST_CODE_LINES = 38_000
 """A ratchet, a little above the size of today; DECISIONS says why 24,000 cannot be reached."""
 MOST_MODULES_IN_A_ROOM = 20
 MOST_FILES_IN_A_CIRCLE = 6

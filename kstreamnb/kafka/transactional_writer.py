@@ -260,7 +260,7 @@ class TransactionalWriter(BatchWriter):
         """
         with self._publishing:
             producer = self._producer
-            if producer is None:
+            if producer is None or self._closing.is_set():
                 raise ApplicationStateError("the writer is not open", hint="call open() first")
             whole, replayed = in_slots, self.is_replay(batch, source)
             if not self._resumed:

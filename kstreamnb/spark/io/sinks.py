@@ -69,6 +69,13 @@ class KafkaSink(QuerySink):
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Publish, or find that the batch is in Kafka already."""
+        try:
+            return self._publish(batch)
+        finally:
+            if self._closing.is_set():  # `close` has not waited for this batch
+                self.writer.close(0.2)
+
+    def _publish(self, batch: QueryBatch) -> OutputBatch:
         end, expired = time.monotonic() + self.patience_s, 0
         while True:
             try:

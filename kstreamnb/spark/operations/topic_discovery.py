@@ -17,7 +17,7 @@ from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.operations.application_topics import topics_for
 from kstreamnb.spark.planning.deployment import ApplicationPlan
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
-from kstreamnb.spark.query.lifecycle import Actor
+from kstreamnb.spark.query.lifecycle import Actor, State
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology
@@ -63,7 +63,7 @@ class TopicDiscovery:
         counts = ((topic, application.partitions[topic]) for topic in application.external)
         new = ((topic, count) for topic, count in counts if topic not in known or (grown and count > known[topic]))
         found = [f"{topic} has {pluralize(count, 'partition')}" for topic, count in new]
-        if not found or not self._query.is_active():  # the answer took long, and another deployment may follow the stop
+        if not found:
             return False
         before, options = self._manifest, self._query.deployment.options
         deployment = plan_deployment(
@@ -71,6 +71,8 @@ class TopicDiscovery:
         )
         manifest = manifest_of(deployment)
         check_compatible(self._manifest, manifest)
+        if self._query.control.lifecycle.state not in (State.LAUNCHED, State.RUNNING):
+            return False  # all this took long, and another deployment may follow the stop
         self._query.control.action.log.note("starts again", reason=", ".join(found))
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
         self._source = replace(self._source, topics=application.external)

@@ -61,6 +61,7 @@ class BatchAction:
         pipeline: publishes a batch while Spark computes the next; None if Spark waits for each of them.
         slow: the batch that runs longer than it should; None if there is none.
         refusal: the error of a batch that failed, with which later ones are refused; None before.
+        start: identifies the last start, because Spark calls streams ended whose last batch still waits here.
         watchers: functions that are called with the figures of each batch.
     """
 
@@ -78,6 +79,7 @@ class BatchAction:
         self.pipeline: Pipeline | None = None
         self.slow: SlowBatch | None = None
         self._clock_ahead = False
+        self.start = object()
         self.refusal: KStreamError | None = None
         self._gaps_end: dict[PartitionId, dict[int, int]] = {}  # of the last batch that had one, by its number
         self._read: Offsets = {}  # the input positions after the last batch that Spark computed
@@ -85,7 +87,7 @@ class BatchAction:
 
     def resume(self, checkpoint: CheckpointFiles) -> None:
         """Set the last batch to the checkpoint's last committed one; called before a start."""
-        self.refusal, self._read = None, {}
+        self.refusal, self._read, self.start = None, {}, object()
         number = last_batch(checkpoint)
         if last_begun(checkpoint) > number:  # its process was killed, or the stop did not wait for it
             self.log.note("unfinished batch", batch=number + 1, effect="it runs again with the same input")
@@ -106,12 +108,13 @@ class BatchAction:
             self.failed(error)
             raise
 
-    def publish(self, batch: QueryBatch) -> None:
+    def publish(self, batch: QueryBatch, start: object = None) -> None:
         """Publish a batch, or hand it to the pipeline once the batch before is published; called in Spark's thread.
 
-        A batch that moved the positions by one record at most is not handed over. Its record did not have to wait, the
-        next will not either, and publishing beside Spark's work at the end of a batch would only take longer. Without
-        live stores all are, because their watchers may read the checkpoint.
+        A batch of an earlier start is refused; by default it is of the last one. One that moved the positions by one
+        record at most is not handed over. Its record did not have to wait, the next will not either, and publishing
+        beside Spark's work at the end of a batch would only take longer. Without live stores all are, because their
+        watchers may read the checkpoint.
         """
         self._turn.acquire()
         self.busy.acquire()  # publish_now releases both, in whatever thread
@@ -119,6 +122,8 @@ class BatchAction:
         alone = self.stores.deployment.options.live and count_between(before, batch.positions) <= 1
         pipeline = None if alone else self.pipeline
         try:
+            if start not in (None, self.start):
+                raise ApplicationStateError("the stream has ended")
             if self.refusal is not None:
                 raise self.refusal
             if pipeline is not None:
@@ -244,8 +249,9 @@ class BatchAction:
         again.
         """
         self.refusal = error
-        ends = self.lifecycle.state in (State.STOPPING, State.STARTING)
-        if not ends or not isinstance(error, ApplicationStateError | BrokerError):
+        state = self.lifecycle.state
+        ends = state is State.STOPPING and isinstance(error, ApplicationStateError | BrokerError)
+        if state is not State.STARTING and not ends:  # the end of a stream that is starting notes its own
             self.note_failure(error, Actor.STREAM)
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:

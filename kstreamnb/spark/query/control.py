@@ -113,6 +113,8 @@ class QueryControl:
                 if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                     self._halt()
                     self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
+                    if error := self.action.failure():  # of a companion
+                        raise error
                 if launched:
                     self._attend()
             except BaseException as error:
@@ -134,7 +136,7 @@ class QueryControl:
         while True:
             try:
                 self._prepare(takes_over=takes_over)
-                if self.lifecycle.state is not State.STARTING:
+                if self._is_stopped():
                     return False
                 with ExitStack() as on_failure:
                     lock = self.files.hold()
@@ -152,6 +154,10 @@ class QueryControl:
                 if actor is Actor.USER or not self._may_start_again(str(error)):
                     raise spark_failure(f'starting "{self.application}"', error) from None
 
+    def _is_stopped(self) -> bool:
+        """Return whether a start in progress was stopped: another deployment may have the checkpoint by now."""
+        return self.lifecycle.state is not State.STARTING
+
     def _pipeline(self, handle: QueryHandle) -> Pipeline | None:
         """Return what publishes the batches of a stream beside it; None if Spark has to wait for each of them."""
         action = self.action
@@ -168,7 +174,9 @@ class QueryControl:
         """Wait for the end of the previous stream, repair the checkpoint and open the sink."""
         if (handle := self.handle) is not None:
             self._halt(starting=True)
-            wait_until(lambda: not handle.active() and not self.action.busy.locked(), _LATE_S)  # one at a time
+            wait_until(lambda: self._is_stopped() or not (handle.active() or self.action.busy.locked()), _LATE_S)
+            if self._is_stopped():
+                return
             if self.action.pipeline is not None:
                 self.action.pipeline.end()
                 self.action.pipeline = None
@@ -213,7 +221,7 @@ class QueryControl:
             handle.await_end()
             if pipeline is not None:
                 pipeline.end()
-                self.action.await_watchers()
+                self.action.await_watchers(-1 if handle.exception() is None else _LATE_S)
             self.on_end(handle)
 
         def end_died(error: BaseException) -> None:
@@ -235,16 +243,16 @@ class QueryControl:
         if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
             handle.lock.release()
             return
-        error = None
-        if cause is not None:
+        error = self.action.refusal  # of a batch that failed before its start had returned, and ended the stream
+        if error is None and cause is not None:
             error = self.lost() or self._seen_overtaken()
             if error is None and self._recovers(handle, cause):
                 return
-            error = error or self.action.refusal or self._failure(cause)
-        elif handle.gone:
+            error = error or self._failure(cause)
+        elif error is None and handle.gone:
             error = jvm_gone(self.application)
-        elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
-            error = self._seen_overtaken()
+        elif error is None and self.settings.trigger_ms is not None:
+            error = self._seen_overtaken()  # by a newer deployment in this session: Spark just stops this one
         handle.lock.release()
         if error is not None:
             self.action.note_failure(error, Actor.QUERY)
@@ -316,26 +324,34 @@ class QueryControl:
     def _halt(self, *, starting: bool = False) -> None:
         """Stop the stream, after the batch that is being published and its watchers if they take no longer than 2 s.
 
-        Does nothing if a later start has begun, unless it is that start which calls it.
+        Waits instead if another thread stops it already. Does nothing if a later start has begun, unless it is that
+        start which calls it.
         """
-        with self._halting:
-            if not starting and self.lifecycle.state in _STARTED:
-                return
-            end, action, ending = time.monotonic() + _STOP_S, self.action, None
+        end = time.monotonic() + _STOP_S
+        if self._halting.acquire(timeout=-1 if starting else _STOP_S):
             try:
-                if not action.await_watchers(_PUBLISH_S):
-                    action.sink.close()
-            finally:  # also after Ctrl-C: a stream that continued would publish for a query that shows as stopped
-                if self.handle is not None:
-                    ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
-            if ending is not None:
-                ending.join(max(0.1, end - time.monotonic()))
-                if ending.is_alive():
-                    self._warn_late(effect="its tasks may still write to the checkpoint")
-            action.await_watchers(max(0.1, end - time.monotonic()))
-            action.sink.close()
+                if starting or self.lifecycle.state not in _STARTED:
+                    self._end_stream(end)
+            finally:
+                self._halting.release()
+
+    def _end_stream(self, end: float) -> None:
+        """Stop the stream until a time of the monotonic clock."""
+        action, ending = self.action, None
+        try:
+            if not action.await_watchers(min(_PUBLISH_S, max(0.0, end - time.monotonic()))):
+                action.sink.close()
+        finally:  # also after Ctrl-C: a stream that continued would publish for a query that shows as stopped
             if self.handle is not None:
-                self.handle.lock.release()
+                ending = background(partial(self._stop_stream, self.handle), "kstreamnb-stop-stream")
+        if ending is not None:
+            ending.join(max(0.1, end - time.monotonic()))
+            if ending.is_alive():
+                self._warn_late(effect="its tasks may still write to the checkpoint")
+        action.await_watchers(max(0.1, end - time.monotonic()))
+        action.sink.close()
+        if self.handle is not None:
+            self.handle.lock.release()
 
     def _stop_stream(self, handle: QueryHandle) -> None:
         if (late := handle.stop()) is not None:

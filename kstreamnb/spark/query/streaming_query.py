@@ -32,6 +32,7 @@ from kstreamnb.spark.state.checkpoint_recovery import entries_again, forget_late
 _PY4J_LOG = logging.getLogger("py4j.clientserver")
 _OF_BATCH = "_kstreamnb_batch"
 _STOP_MS = 4500  # stopping takes 5 s at most
+_WATCHERS_S = 60.0
 
 
 def start_stream(
@@ -113,7 +114,7 @@ def owners_of(deployment: Deployment) -> list[int]:
 def _on_batch(action: BatchAction, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """Return the function that Spark calls with each batch: one collect, then the query's action."""
     deployment, files = action.stores.deployment, settings.files
-    owners, application = owners_of(deployment), deployment.application
+    owners, application, start = owners_of(deployment), deployment.application, action.start
     known = weakref.ref(action)  # Spark keeps the callback until its JVM collects garbage, long after the query's end
 
     def act(frame: DataFrame, number: int) -> None:
@@ -135,9 +136,9 @@ def _on_batch(action: BatchAction, settings: StreamSettings) -> Callable[[DataFr
             output = BatchOutput.of(frame.toArrow(), owners)
         except KStreamError as error:
             name_input(error, application.inner, application.external)
-            action.await_watchers()  # of the batch before, which may be published beside this one
+            action.await_watchers(_WATCHERS_S)  # of the batch before, which may be published beside this one
             action.failed(error)
             raise
-        action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began))
+        action.publish(QueryBatch.of(number, entry, output, time.perf_counter() - began), start)
 
     return act

@@ -23,6 +23,7 @@ from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.failures import TOO_SLOW, TWO_WRITERS
 from kstreamnb.spark.query.lifecycle import Actor, State
+from kstreamnb.spark.query.pipeline import Pipeline
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
@@ -73,20 +74,66 @@ def test_a_stream_that_spark_ended_with_an_error_fails_the_query(tmp_path: Path)
     assert not in_use(query.checkpoint)
 
 
-def test_a_batch_that_fails_before_its_start_has_returned_fails_the_query_in_its_own_words(tmp_path: Path) -> None:
-    """In Spark's words the kind of the error is lost. During a start, batches of the stream before may fail unheard."""
+@pytest.mark.parametrize("seen", ["the transaction has expired", None], ids=["by Spark", "by the pipeline"])
+def test_a_batch_that_fails_before_its_start_has_returned_fails_the_query_in_its_own_words(
+    tmp_path: Path, seen: str | None
+) -> None:
+    """In Spark's words the kind of the error is lost, and Spark learns of no failure of the pipeline."""
 
     def refuse() -> None:
         raise ks.errors.BrokerError("the transaction has expired")
 
     query = query_without_spark(tmp_path, PublishingSink(refuse))
-    handle = launch(query, "the transaction has expired")
+    handle = launch(query, seen)
     query.control.lifecycle.state = State.STARTING
     with pytest.raises(ks.errors.BrokerError):
         query.control.action.publish(QueryBatch(0, "{}", {}, 0, BatchOutput()))
     query.control.lifecycle.state = State.LAUNCHED
     query.control.on_end(handle)
     assert isinstance(query.exception(), ks.errors.BrokerError)
+
+
+def test_a_batch_of_an_earlier_start_is_refused(tmp_path: Path) -> None:
+    """Spark calls its stream ended while the batch still waits for the watchers of the one before."""
+    query = query_without_spark(tmp_path, PublishingSink())
+    launch(query, None)
+    action, batch = query.control.action, QueryBatch(0, "{}", {}, 0, BatchOutput())
+    before = action.start
+    action.resume(query.control.files)
+    with pytest.raises(ks.errors.ApplicationStateError, match="the stream has ended"):
+        action.publish(batch, before)
+    action.publish(batch, action.start)
+    assert ("running", None) == (query.status(lag=False).state, query.exception())
+
+
+def test_a_watcher_that_never_returns_does_not_hide_the_failure_of_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is noted after a limited time, so that a restart policy can act."""
+    monkeypatch.setattr("kstreamnb.spark.query.control._LATE_S", 0.2)
+    query, returns = query_without_spark(tmp_path, PublishingSink()), threading.Event()
+    query.watch(lambda _: returns.wait(60))
+    launch(query, "executor lost")
+    action = query.control.action
+    background(lambda: action.publish(QueryBatch(0, "{}", {}, 0, BatchOutput())), "batch")
+    assert wait_until(lambda: action.last.number == 0, 60)
+    action.pipeline = Pipeline(Commits(), action.busy, action.publish_now, lambda: None)
+    query.control._attend()
+    try:
+        with pytest.raises(ks.errors.SparkError, match="executor lost"):
+            query.await_termination(60)
+    finally:
+        returns.set()
+
+
+class Commits:
+    """A log of batches that keeps none back."""
+
+    def hold(self, batch: int) -> None:
+        """Keep nothing back."""
+
+    def release(self) -> None:
+        """Note nothing."""
 
 
 def test_a_failure_is_in_the_log_before_a_caller_gets_it(
