@@ -33,6 +33,7 @@ _known: list[dict[str, object]] = []
 
 def state() -> dict[str, object]:
     """Return what the tests of a process share, by name."""
+    handlers = logging.getLogger("kstreamnb.query").handlers
     found: dict[str, object] = {
         "working directory": os.getcwd(),
         "sys.path": list(sys.path),
@@ -42,7 +43,7 @@ def state() -> dict[str, object]:
         "logging": (
             logging.root.level,
             logging.root.manager.disable,
-            list(logging.getLogger("kstreamnb.query").handlers),
+            [each for each in handlers if not isinstance(each, logging.NullHandler)],  # an import adds one
         ),
     }
     found |= {f"handler of {number.name}": signal.getsignal(number) for number in _SIGNALS}
