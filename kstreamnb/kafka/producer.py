@@ -292,7 +292,7 @@ class BatchWriter:
         """Close the connections. A batch that another thread is publishing is aborted, or fails, first.
 
         ``timeout_s`` is seconds to wait for that at most, without limit by default: a broker may not answer. The
-        connections then stay open until the next `open`.
+        connections then stay open until the next call, or the next `open`.
         """
         self._closing.set()
         if self._publishing.acquire(timeout=timeout_s):

@@ -68,8 +68,8 @@ class CheckpointFiles(ABC):
         Args:
             name: the file.
             content: all of its bytes.
-            new: the file must not exist; of several processes that write it at the same moment, one can. Default:
-                False.
+            new: the file must not exist; of several processes that write it at the same moment, one can, except on
+                object stores, which look for the file and then write it. Default: False.
 
         Raises:
             StorageError: nothing can be written there, or the file exists.

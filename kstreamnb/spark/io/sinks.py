@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
+_CLOSE_S = 0.2
 _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
 
@@ -73,7 +74,7 @@ class KafkaSink(QuerySink):
             return self._publish(batch)
         finally:
             if self._closing.is_set():  # `close` has not waited for this batch
-                self.writer.close(0.2)
+                self.writer.close(_CLOSE_S)
 
     def _publish(self, batch: QueryBatch) -> OutputBatch:
         end, expired = time.monotonic() + self.patience_s, 0
@@ -113,7 +114,7 @@ class KafkaSink(QuerySink):
     def close(self) -> None:
         """Release Kafka's clients; a transaction that is open then is aborted by the next `open`."""
         self._closing.set()
-        self.writer.close(0.2)  # a publication notices that soon; a stop waits for it before and after this call
+        self.writer.close(_CLOSE_S)  # a publication notices that soon; a stop waits for it before and after this call
 
 
 def history_of(sink: QuerySink, destination: str) -> BatchHistory:
